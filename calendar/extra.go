@@ -85,8 +85,8 @@ func (x *extras) put(tokens []string, v *jmap.Value) {
 	m.put(tokens[1:], v)
 }
 
-// limit removes all but the last maxKept properties that iCalendar has no lines for: those that were set last. The others
-// stay in the object unseen.
+// limit removes all but the last maxKept properties that iCalendar has no lines for: those that were set last. The
+// others stay in the object unseen.
 func (x *extras) limit() {
 	extra := -maxKept
 	for _, name := range x.names {

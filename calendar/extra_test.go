@@ -51,8 +51,8 @@ func TestExtras(t *testing.T) {
 func stranger(t *testing.T, n int, path, more string) *Object {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VEVENT\r\nUID:a\r\nDTSTAMP:20260101T000000Z\r\n" +
-		"DTSTART:20260101T000000Z\r\nRRULE:FREQ=DAILY\r\n")
+	b.WriteString("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VEVENT\r\nUID:a\r\n" +
+		"DTSTAMP:20260101T000000Z\r\nDTSTART:20260101T000000Z\r\nRRULE:FREQ=DAILY\r\n")
 	for i := range n {
 		fmt.Fprintf(&b, "JSPROP;JSPTR=\""+path+"\":{\"n\":%d}\r\n", i, i)
 	}

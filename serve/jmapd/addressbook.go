@@ -13,7 +13,8 @@ import (
 // Implements: RFC 9610 §2.3 AddressBook/set
 var addressBooks = &collectionType{
 	kind: groupware.AddressBook, letter: letterBook,
-	properties: []string{"id", "name", "description", "sortOrder", "isDefault", "isSubscribed", "shareWith", "myRights"},
+	properties: []string{"id", "name", "description", "sortOrder", "isDefault", "isSubscribed", "shareWith",
+		"myRights"},
 	patch: kind{mutable: []string{"name", "description", "sortOrder", "isSubscribed", "shareWith"},
 		fixed: oneOf("id", "isDefault", "myRights"), defaults: map[string]jmap.Value{"sortOrder": jmap.MakeNumber(0)}},
 	readers: map[string]propertyReader{"name": readName, "description": readDescription, "sortOrder": readSortOrder},

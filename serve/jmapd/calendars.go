@@ -41,7 +41,8 @@ func appendCalendarsCapability(o *jmap.Writer, create bool) {
 var calendars = &collectionType{
 	kind: groupware.Calendar, letter: letterCalendar,
 	properties: []string{"id", "name", "description", "color", "sortOrder", "isSubscribed", "isVisible", "isDefault",
-		"includeInAvailability", "defaultAlertsWithTime", "defaultAlertsWithoutTime", "timeZone", "shareWith", "myRights"},
+		"includeInAvailability", "defaultAlertsWithTime", "defaultAlertsWithoutTime", "timeZone", "shareWith",
+		"myRights"},
 	patch: kind{
 		mutable: []string{"name", "description", "color", "sortOrder", "isSubscribed", "isVisible",
 			"includeInAvailability", "defaultAlertsWithTime", "defaultAlertsWithoutTime", "timeZone", "shareWith"},
