@@ -165,6 +165,20 @@ func (s *set) refuse(why error) {
 	}
 }
 
+// forbid answers a /set of objects that administrators manage: every change is forbidden. why is the description.
+func (s *set) forbid(state, why string) error {
+	if err := s.mismatch(state); err != nil {
+		return err
+	}
+	no := &jmap.Error{Type: "forbidden", Description: why}
+	s.refuse(no)
+	for _, p := range s.update {
+		s.notUpdated = append(s.notUpdated, failure{p.id, no})
+	}
+	s.append(state, state)
+	return nil
+}
+
 // steps make the changes of a /set in an update of the mail file: of the i-th creation, of the i-th patch, and of an id
 // to destroy.
 type steps struct {
