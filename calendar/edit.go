@@ -2,6 +2,7 @@ package calendar
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -103,6 +104,16 @@ func merged(old, changed *jmap.Value) (*jmap.Value, error) {
 			want = want.With(name, *v)
 		}
 	}
+	keeps := 0
+	for i := range want.Len() {
+		name := want.Name(i)
+		if !isKept(name) {
+			continue
+		}
+		if keeps++; keeps > maxKept {
+			return nil, invalid("an event has at most "+strconv.Itoa(maxKept)+" properties of vendors", name)
+		}
+	}
 	return &want, nil
 }
 
@@ -162,7 +173,8 @@ func (o *Object) event(c *ical.Component) *event { return &event{object: o.Whole
 // set changes the lines of an event so that it has other properties than before. The properties of a field are set
 // together.
 func (e *event) set(old, want *jmap.Value) error {
-	differs := func(name string) bool { return !old.Get(name).Equal(want.Get(name)) }
+	changed := differing(old, want)
+	differs := func(name string) bool { return changed[name] }
 	for i := range fields {
 		f := &fields[i]
 		if !slices.ContainsFunc(f.names, differs) {
@@ -186,6 +198,29 @@ func (e *event) set(old, want *jmap.Value) error {
 	}
 	e.rest(want, differs)
 	return nil
+}
+
+// differing returns the names of the members in which two objects differ.
+func differing(a, b *jmap.Value) map[string]bool {
+	out, x, y := map[string]bool{}, membersOf(a), membersOf(b)
+	for name, v := range x {
+		out[name] = !v.Equal(y[name])
+	}
+	for name, v := range y {
+		if x[name] == nil {
+			out[name] = !v.IsNull()
+		}
+	}
+	return out
+}
+
+// membersOf returns the members of an object by name: a search for each of many would take too long.
+func membersOf(v *jmap.Value) map[string]*jmap.Value {
+	out := make(map[string]*jmap.Value, v.Len())
+	for i := range v.Len() {
+		out[v.Name(i)] = v.At(i)
+	}
+	return out
 }
 
 // rest puts into JSPROP what the lines of changed properties do not say.

@@ -15,8 +15,12 @@ const (
 	paramExtra = "JSPTR"
 )
 
-// maxExtra bounds the values of one JSPROP.
-const maxExtra = 20_000
+// Bounds of what stands in JSPROP: the values of one line, and the properties of an event that iCalendar has no lines
+// for. Each override names those that it lacks, so that many would make it large.
+const (
+	maxExtra = 20_000
+	maxKept  = 100
+)
 
 // isKept reports whether a property is kept in JSPROP alone.
 func isKept(name string) bool {
@@ -38,6 +42,7 @@ func mayHold(tokens []string) bool {
 //
 // Implements: draft-ietf-calext-jscalendar-icalendar JSPROP, JSPTR
 func (e *event) withExtra(v *jmap.Value) *jmap.Value {
+	var all extras
 	for i := range e.c.Properties {
 		p := &e.c.Properties[i]
 		if p.Name != propExtra {
@@ -48,22 +53,81 @@ func (e *event) withExtra(v *jmap.Value) *jmap.Value {
 			continue
 		}
 		if x, err := jmap.Parse(p.Text(), jmap.Bounds{Values: maxExtra, Depth: 20}); err == nil && !x.IsNull() {
-			v = force(v, tokens, x)
+			all.put(tokens, x)
 		}
 	}
-	return v
+	all.limit()
+	return all.over(v)
 }
 
-// force returns an object with a value at a path. It makes the objects on the path that are missing.
-func force(v *jmap.Value, tokens []string, x *jmap.Value) *jmap.Value {
-	if len(tokens) > 1 {
-		x = force(v.Get(tokens[0]), tokens[1:], x)
+// extras is a tree of values at paths, so that an object is copied once, however many there are: a stranger may send an
+// event with many.
+type extras struct {
+	value   *jmap.Value // nil if there are members alone
+	names   []string    // of the members, in their order
+	members map[string]*extras
+}
+
+// put puts a value at a path, in place of those at the path and below.
+func (x *extras) put(tokens []string, v *jmap.Value) {
+	if len(tokens) == 0 {
+		*x = extras{value: v}
+		return
 	}
-	if v.Kind() != jmap.Object {
-		v = jmap.MakeObject(nil, nil)
+	m := x.members[tokens[0]]
+	if m == nil {
+		if x.members == nil {
+			x.members = map[string]*extras{}
+		}
+		m = &extras{}
+		x.names, x.members[tokens[0]] = append(x.names, tokens[0]), m
 	}
-	out := v.With(tokens[0], *x)
-	return &out
+	m.put(tokens[1:], v)
+}
+
+// limit removes all but the last maxKept properties that iCalendar has no lines for: those that were set last. The
+// others stay in the object unseen.
+func (x *extras) limit() {
+	extra := -maxKept
+	for _, name := range x.names {
+		if isKept(name) {
+			extra++
+		}
+	}
+	x.names = slices.DeleteFunc(x.names, func(name string) bool {
+		if extra <= 0 || !isKept(name) {
+			return false
+		}
+		extra--
+		delete(x.members, name)
+		return true
+	})
+}
+
+// over returns v with the values of the tree. It makes the objects on the paths that are missing.
+func (x *extras) over(v *jmap.Value) *jmap.Value {
+	if x.value != nil {
+		v = x.value
+	}
+	if x.members == nil {
+		return v
+	}
+	var names []string
+	var values []jmap.Value
+	had := map[string]*jmap.Value{}
+	if v.Kind() == jmap.Object {
+		for i := range v.Len() {
+			if name := v.Name(i); x.members[name] != nil {
+				had[name] = v.At(i)
+			} else {
+				names, values = append(names, name), append(values, *v.At(i))
+			}
+		}
+	}
+	for _, name := range x.names {
+		names, values = append(names, name), append(values, *x.members[name].over(had[name]))
+	}
+	return jmap.MakeObject(names, values)
 }
 
 // dropExtra removes the parts of a property that stand in JSPROP.

@@ -173,11 +173,17 @@ func difference(a, b *jmap.Value) *jmap.Value {
 		switch {
 		case x.Equal(y):
 		case depth < 3 && x.Kind() == jmap.Object && y.Kind() == jmap.Object:
+			after := membersOf(y)
+			if missing(x, after) > y.Len()+maxMissing {
+				add(path, y)
+				return
+			}
+			before := membersOf(x)
 			for i := range x.Len() {
-				walk(jmap.AppendPointer(path, x.Name(i)), depth+1, x.At(i), y.Get(x.Name(i)))
+				walk(jmap.AppendPointer(path, x.Name(i)), depth+1, x.At(i), after[x.Name(i)])
 			}
 			for i := range y.Len() {
-				if x.Get(y.Name(i)) == nil {
+				if before[y.Name(i)] == nil {
 					add(jmap.AppendPointer(path, y.Name(i)), y.At(i))
 				}
 			}
@@ -185,17 +191,33 @@ func difference(a, b *jmap.Value) *jmap.Value {
 			add(path, y)
 		}
 	}
+	before, after := membersOf(a), membersOf(b)
 	for i := range a.Len() {
 		if name := a.Name(i); overridable(name) {
-			walk(jmap.AppendPointer("", name), 1, a.At(i), b.Get(name))
+			walk(jmap.AppendPointer("", name), 1, a.At(i), after[name])
 		}
 	}
 	for i := range b.Len() {
-		if name := b.Name(i); overridable(name) && a.Get(name) == nil {
+		if name := b.Name(i); overridable(name) && before[name] == nil {
 			add(jmap.AppendPointer("", name), b.At(i))
 		}
 	}
 	return jmap.MakeObject(names, values)
+}
+
+// maxMissing bounds the members that a patch removes one by one, beyond the number of those that stay. More are removed
+// by replacing the object, so that the overrides of an event are not much larger than its text: a stranger may send one
+// with many participants in the series and many instances without them.
+const maxMissing = 20
+
+// missing returns the number of members of an object that are not among others.
+func missing(v *jmap.Value, others map[string]*jmap.Value) (n int) {
+	for i := range v.Len() {
+		if others[v.Name(i)] == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // patched returns an instance with a patch. A pointer to a missing member is ignored (RFC 8984 section 1.4.9), and so

@@ -226,9 +226,6 @@ func (o *Object) Flag(name string) bool {
 	})
 }
 
-// IsSeries reports whether the object is an event by itself, or a series; else it is instances alone.
-func (o *Object) IsSeries() bool { return o.master }
-
 // Sequence returns the number of the version of the event.
 func (o *Object) Sequence() int64 {
 	n, _ := strconv.ParseInt(o.Parts[0].Text("SEQUENCE"), 10, 32)

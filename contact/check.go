@@ -145,7 +145,7 @@ func Check(c Card) (out Card, bad []string) {
 	k := &checker{}
 	for name, v := range c {
 		if tooDeep(v, maxDepth) {
-			return nil, []string{points.Replace(name)}
+			return nil, []string{jmap.AppendPointer("", name)}
 		}
 	}
 	out, _ = k.object("", cardShape, c).(Card)
@@ -247,7 +247,7 @@ func (k *checker) object(path string, s *shape, v any) any {
 	}
 	for name, f := range s.fields {
 		if _, there := in[name]; f.needed && !there {
-			k.wrong(join(path, name))
+			k.wrong(jmap.AppendPointer(path, name))
 		}
 	}
 	if s == date && out["@type"] == nil {
@@ -267,7 +267,7 @@ func (k *checker) member(path string, s *shape, name string, v any) any {
 	if !clean(name) {
 		return k.wrong(path)
 	}
-	below := join(path, name)
+	below := jmap.AppendPointer(path, name)
 	if f, known := s.fields[name]; known {
 		return k.value(below, f, v)
 	}
@@ -325,7 +325,7 @@ func (k *checker) members(path string, f field, v any) any {
 	}
 	out := Card{}
 	for name, x := range in {
-		below := join(path, name)
+		below := jmap.AppendPointer(path, name)
 		_, isText := x.(string)
 		switch {
 		case f.form == aMap && !jmap.ValidID(name), name == "", !clean(name),
@@ -366,11 +366,4 @@ func (k *checker) others(path string, v any) any {
 // clean reports whether a name has no control characters: vCard cannot keep them in a parameter.
 func clean(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f })
-}
-
-func join(path, name string) string {
-	if path == "" {
-		return points.Replace(name)
-	}
-	return path + "/" + points.Replace(name)
 }

@@ -300,10 +300,10 @@ func (r *base) overlay() {
 		path := strings.Split(strings.TrimPrefix(p.Param("JSPTR"), "/"), "/")
 		in := r.card
 		for len(path) > 1 && in != nil {
-			in = in.object(unpoint(path[0]))
+			in = in.object(jmap.PointerToken(path[0]))
 			path = path[1:]
 		}
-		name := unpoint(path[0])
+		name := jmap.PointerToken(path[0])
 		of := p.Param(overlayParam)
 		if in == nil || name == "" || of != "" && of != hashOf(in[name]) {
 			continue
@@ -318,8 +318,3 @@ func hashOf(v any) string {
 	_, _ = h.Write(appendJSON(nil, v))
 	return strconv.FormatUint(h.Sum64(), 36)
 }
-
-var points = strings.NewReplacer("~", "~0", "/", "~1")
-var unpoints = strings.NewReplacer("~1", "/", "~0", "~")
-
-func unpoint(s string) string { return unpoints.Replace(s) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/wire/ical"
+	"doublet/wire/jmap"
 )
 
 // Apply returns the vCard c with the changes that make it the card want, which Check has accepted. Properties that the
@@ -385,7 +386,7 @@ func (w *writing) residue() {
 	now := readBase(w.out).card
 	for _, name := range slices.Sorted(maps.Keys(w.want)) {
 		if !slices.Contains([]string{"@type", "version", "uid", "vCardProps"}, name) {
-			w.rest(points.Replace(name), now[name], w.want[name])
+			w.rest(jmap.AppendPointer("", name), now[name], w.want[name])
 		}
 	}
 }
@@ -400,7 +401,7 @@ func (w *writing) rest(path string, now, want any) {
 	// What ordered components mean depends on the other members: they are replaced together.
 	if isA && isB && equal(a["components"], b["components"]) {
 		for _, name := range slices.Sorted(maps.Keys(b)) {
-			w.rest(path+"/"+points.Replace(name), a[name], b[name])
+			w.rest(jmap.AppendPointer(path, name), a[name], b[name])
 		}
 		return
 	}

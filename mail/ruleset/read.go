@@ -13,7 +13,8 @@ func (s *Script) read(commands []*sieve.Node, part string) Rule {
 	known := r.comment(part)
 	n := commands[0]
 	known = known && len(commands) == 1 && n.Name == "if" && n.Broken == ""
-	if known && r.tests(n.Tests[0]) && r.actions(n.Block) && !(s.variables && r.refers()) {
+	if known && r.tests(n.Tests[0]) && r.actions(n.Block) &&
+		!(slices.Contains(s.required, "variables") && r.refers()) {
 		return r
 	}
 	return Rule{Name: r.Name, Comment: r.Comment, Text: part, Enabled: true, Opaque: true, Match: "all",

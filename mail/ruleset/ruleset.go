@@ -26,10 +26,9 @@ const (
 type Script struct {
 	Rules []Rule
 	// text is the script as it was read: head, which ends with the last "require", the rules, and tail. required lists
-	// what it requires. variables is set if a text of a rule may have variables.
+	// what it requires.
 	text, head, tail string
 	required         []string
-	variables        bool
 }
 
 // Rule applies actions to the messages that meet its conditions: to all messages, if there are none.
@@ -88,7 +87,7 @@ func Parse(text string) (*Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Script{text: text, variables: strings.Contains(text, `"variables"`)}
+	s := &Script{text: text}
 	from := 0
 	for i := 0; i < len(tree.Commands); {
 		end := chain(tree.Commands, i)
@@ -204,7 +203,7 @@ func (s *Script) write(r *Rule) (text string, needs []string, err error) {
 
 // Alone returns a script with one rule of s, to see what that rule does.
 func (s *Script) Alone(r Rule) (string, error) {
-	one := Script{head: s.head, required: s.required, variables: s.variables, Rules: []Rule{r}}
+	one := Script{head: s.head, required: s.required, Rules: []Rule{r}}
 	return one.Format()
 }
 

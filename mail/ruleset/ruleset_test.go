@@ -141,6 +141,8 @@ func TestRefused(t *testing.T) {
 		{"", ruleset.Rule{Actions: []ruleset.Action{{Type: "explode"}}}, "unknown action"},
 		{"", ruleset.Rule{Actions: []ruleset.Action{{Type: "keep", Value: "x"}}}, "no value"},
 		{`require "variables";`, ruleset.Rule{Actions: []ruleset.Action{{Type: "move", Value: "${a}"}}}, "of its own"},
+		{`require ["v\ariables", "fileinto"];`, ruleset.Rule{Actions: []ruleset.Action{{Type: "move", Value: "${a}"}}},
+			"of its own"},
 		{`require "encoded-character";`, ruleset.Rule{Actions: []ruleset.Action{{Type: "move", Value: "${hex:41}"}}},
 			"of its own"},
 		{"", ruleset.Rule{Text: "keep"}, "expected ;"},

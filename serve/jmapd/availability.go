@@ -1,6 +1,7 @@
 package jmapd
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -138,12 +139,49 @@ func (c *call) detailed(f *groupware.File, from, to time.Time, view *eventView) 
 	if list, err = plainPeriods(f.BusyHidden(c.ctx, from, to)); err != nil {
 		return nil, err
 	}
-	zones, err := countedCalendars(c, f)
+	ids, at, err := c.busyInstances(f, from, to)
 	if err != nil {
 		return nil, err
 	}
-	at := map[note.UNID][]calendar.Occurrence{}
-	var ids []note.UNID
+	size, full := 0, error(nil)
+	err = f.ByID(c.ctx, groupware.Calendar, ids, true, func(e *groupware.Entry) bool {
+		o := eventOf(e) // nil for one that a newer program wrote
+		for _, x := range at[e.UNID] {
+			b := busyPeriod{Period: calendar.Period{From: later(x.Start, from), To: earlier(x.End, to), Busy: x.Busy}}
+			if o != nil && !e.Private {
+				b.event = view.busy(e, o, x.ID)
+			}
+			size += len(b.event)
+			list = append(list, b)
+		}
+		full = c.room(size)
+		return full == nil
+	})
+	slices.SortStableFunc(list, func(a, b busyPeriod) int { return a.From.Compare(b.From) })
+	return list, cmp.Or(err, full)
+}
+
+// busy prints the event of a busy time, nil if it has no such instance any more.
+func (x *eventView) busy(e *groupware.Entry, o *calendar.Object, id time.Time) []byte {
+	one, ok := o.Instance(id)
+	switch {
+	case !ok:
+		return nil
+	case o.Series.Recurs():
+		return x.append(nil, e, o, &one)
+	}
+	return x.append(nil, e, o, nil)
+}
+
+// busyInstances returns the events that are busy times between two instants, in the calendars that the caller may read,
+// and the instances of each.
+func (c *call) busyInstances(f *groupware.File, from, to time.Time) (ids []note.UNID,
+	at map[note.UNID][]calendar.Occurrence, err error) {
+	zones, err := countedCalendars(c, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	at, count := map[note.UNID][]calendar.Occurrence{}, 0
 	err = f.Times(c.ctx, groupware.Range{From: from, To: to, Component: calendar.Event}, func(t *groupware.Times) bool {
 		zone, counts := zones[t.Collection]
 		if !counts {
@@ -152,34 +190,19 @@ func (c *call) detailed(f *groupware.File, from, to time.Time, view *eventView) 
 		_ = t.Series.Between(from, to, zone, func(x calendar.Occurrence) bool { // a rule that is too long has no times
 			if x.Busy != calendar.Free {
 				at[t.UNID] = append(at[t.UNID], x)
+				count++
 			}
-			return len(at[t.UNID]) < maxExpanded
+			return count <= maxResults
 		})
 		if len(at[t.UNID]) > 0 {
 			ids = append(ids, t.UNID)
 		}
-		return len(ids) < maxResults
+		return count <= maxResults
 	})
-	if err != nil {
-		return nil, err
+	if err == nil && count > maxResults {
+		err = &jmap.Error{Type: "tooLarge", Description: "There are too many busy times between utcStart and utcEnd."}
 	}
-	err = f.ByID(c.ctx, groupware.Calendar, ids, true, func(e *groupware.Entry) bool {
-		o := eventOf(e)
-		for _, x := range at[e.UNID] {
-			b := busyPeriod{Period: calendar.Period{From: later(x.Start, from), To: earlier(x.End, to), Busy: x.Busy}}
-			if one, ok := o.Instance(x.ID); ok && !e.Private {
-				if o.Series.Recurs() {
-					b.event = view.append(nil, e, o, &one)
-				} else {
-					b.event = view.append(nil, e, o, nil)
-				}
-			}
-			list = append(list, b)
-		}
-		return true
-	})
-	slices.SortStableFunc(list, func(a, b busyPeriod) int { return a.From.Compare(b.From) })
-	return list, err
+	return ids, at, err
 }
 
 // countedCalendars returns the time zones of the calendars that the caller may read and whose events are busy times.

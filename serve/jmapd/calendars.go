@@ -2,7 +2,6 @@ package jmapd
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
 	"doublet/calendar"
@@ -34,52 +33,31 @@ func appendCalendarsCapability(o *jmap.Writer, create bool) {
 	})
 }
 
-var calendarProperties = []string{"id", "name", "description", "color", "sortOrder", "isSubscribed", "isVisible",
-	"isDefault", "includeInAvailability", "defaultAlertsWithTime", "defaultAlertsWithoutTime", "timeZone", "shareWith",
-	"myRights"}
-
-// calendars returns the calendars of the account that hold events and that the caller may read.
-func (c *call) calendars() (owned, error) {
-	x, err := c.collectionsOf(groupware.Calendar)
-	x.list = slices.DeleteFunc(x.list, func(b groupware.Collection) bool { return !holdsEvents(&b) })
-	return x, err
+// calendars is the type Calendar.
+//
+// Implements: draft-ietf-jmap-calendars §4.1 Calendar/get
+// Implements: draft-ietf-jmap-calendars §4.2 Calendar/changes
+// Implements: draft-ietf-jmap-calendars §4.3 Calendar/set
+var calendars = &collectionType{
+	kind: groupware.Calendar, letter: letterCalendar,
+	properties: []string{"id", "name", "description", "color", "sortOrder", "isSubscribed", "isVisible", "isDefault",
+		"includeInAvailability", "defaultAlertsWithTime", "defaultAlertsWithoutTime", "timeZone", "shareWith",
+		"myRights"},
+	patch: kind{
+		mutable: []string{"name", "description", "color", "sortOrder", "isSubscribed", "isVisible",
+			"includeInAvailability", "defaultAlertsWithTime", "defaultAlertsWithoutTime", "timeZone", "shareWith"},
+		fixed: oneOf("id", "isDefault", "myRights"),
+		defaults: map[string]jmap.Value{"sortOrder": jmap.MakeNumber(0), "isVisible": jmap.True(),
+			"includeInAvailability": jmap.Text("all")},
+	},
+	readers: calendarReaders, rights: calendarRights, is: holdsEvents, append: appendCalendar,
+	components:   []string{calendar.Event},
+	withContents: "onDestroyRemoveEvents", notEmpty: "calendarHasEvent",
 }
 
 // holdsEvents reports whether a collection is a calendar of this protocol, which has no tasks.
 func holdsEvents(x *groupware.Collection) bool {
 	return x.Rights&note.Read != 0 && (len(x.Components) == 0 || slices.Contains(x.Components, calendar.Event))
-}
-
-// calendarGet answers Calendar/get.
-//
-// Implements: draft-ietf-jmap-calendars §4.1 Calendar/get
-func calendarGet(c *call) error {
-	g, err := c.getArguments(false, calendarProperties)
-	if err != nil {
-		return err
-	}
-	x, err := c.calendars()
-	if err != nil {
-		return err
-	}
-	if g.all {
-		if err := c.atMost(len(x.list), "calendars", "maxObjectsInGet"); err != nil {
-			return err
-		}
-	}
-	answerGet(&g, x.state, x.list, x.find(letterCalendar), func(dst []byte, b *groupware.Collection) []byte {
-		return appendCalendar(dst, b, x.owner, g.wants)
-	})
-	return nil
-}
-
-// textOrNull appends a member that is a text, or null for "".
-func textOrNull(o *jmap.Writer, name, s string) {
-	if s == "" {
-		o.Raw(name, "null")
-	} else {
-		o.Text(name, s)
-	}
 }
 
 // appendCalendar appends a Calendar of a person's mail file.
@@ -94,8 +72,8 @@ func appendCalendar(dst []byte, x *groupware.Collection, owner note.UNID, wants 
 		print func(name string)
 	}{
 		{"name", func(n string) { o.Text(n, x.Title) }},
-		{"description", func(n string) { textOrNull(&o, n, x.Description) }},
-		{"color", func(n string) { textOrNull(&o, n, cssColor(x.Color)) }},
+		{"description", func(n string) { orNull(&o, n, x.Description) }},
+		{"color", func(n string) { orNull(&o, n, cssColor(x.Color)) }},
 		{"sortOrder", func(n string) { o.Uint(n, uint64(max(x.Order, 0))) }},
 		{"isSubscribed", func(n string) { o.Bool(n, x.Subscribed) }},
 		{"isVisible", func(n string) { o.Bool(n, !x.Invisible) }},
@@ -105,7 +83,7 @@ func appendCalendar(dst []byte, x *groupware.Collection, owner note.UNID, wants 
 		}},
 		{"defaultAlertsWithTime", func(n string) { o.Raw(n, cmp.Or(x.AlertsWithTime, "null")) }},
 		{"defaultAlertsWithoutTime", func(n string) { o.Raw(n, cmp.Or(x.AlertsWithoutTime, "null")) }},
-		{"timeZone", func(n string) { textOrNull(&o, n, x.TimeZone) }},
+		{"timeZone", func(n string) { orNull(&o, n, x.TimeZone) }},
 		{"shareWith", func(n string) { o.Name(n); o.B = appendShareWith(o.B, calendarRights, x, owner) }},
 		{"myRights", func(n string) { o.Name(n); o.B = appendShareRights(o.B, calendarRights, x.Rights) }},
 	} {
@@ -141,26 +119,6 @@ var calendarRights = []shareRight{
 
 // writingEvents are the rights to create, change and remove events.
 const writingEvents = note.Write | note.Insert | note.Expunge
-
-// calendarChanges answers Calendar/changes. A calendar of tasks is no Calendar.
-//
-// Implements: draft-ietf-jmap-calendars §4.2 Calendar/changes
-func calendarChanges(c *call) error {
-	return c.groupwareChanges(groupware.Calendar, letterCalendar, func(f *groupware.File, ctx context.Context,
-		kind groupware.Kind, since groupware.Moment, limit int) (groupware.Delta, error) {
-		x, err := f.CollectionChanges(ctx, kind, since, limit)
-		if err != nil {
-			return x, err
-		}
-		list, err := f.Collections(ctx, kind)
-		seen := map[note.UNID]bool{}
-		for i := range list {
-			seen[list[i].UNID] = holdsEvents(&list[i])
-		}
-		onlySeen(&x, seen)
-		return x, err
-	})
-}
 
 // onlySeen removes objects from the changes that are none of this protocol.
 func onlySeen(x *groupware.Delta, seen map[note.UNID]bool) {

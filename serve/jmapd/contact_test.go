@@ -242,7 +242,7 @@ func TestCardRace(t *testing.T) {
 	s, err := c.setArguments(false)
 	w.ok(err)
 	x := &cardSetting{set: s, file: f}
-	x.books, err = c.collectionsOf(groupware.AddressBook)
+	x.books, err = c.collectionsOf(addressBooks)
 	w.ok(err)
 	w.ok(x.prepare()) // the patch is computed from the old card
 	put("New")

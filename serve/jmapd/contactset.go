@@ -59,7 +59,7 @@ func (x *cardSetting) run(answer func()) (err error) {
 	if x.file, err = x.c.box(); err != nil {
 		return err
 	}
-	if x.books, err = x.c.collectionsOf(groupware.AddressBook); err != nil {
+	if x.books, err = x.c.collectionsOf(addressBooks); err != nil {
 		return err
 	}
 	for range maxRaces {
@@ -317,8 +317,9 @@ func (x *cardSetting) patch(w *cardWrite, p *patch) error {
 			return err
 		}
 		if changed.Get("updated") == nil {
-			object["updated"] = x.now()
-			w.told = jmap.MakeObject([]string{"updated"}, []jmap.Value{jmap.Text(x.now())}).Append(nil)
+			now := x.now()
+			object["updated"] = now
+			w.told = jmap.MakeObject([]string{"updated"}, []jmap.Value{jmap.Text(now)}).Append(nil)
 		}
 		delete(object, "id")
 		delete(object, "addressBookIds")

@@ -7,57 +7,25 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
-	"doublet/wire/jmap"
 )
 
 // emailCopy answers Email/copy.
 //
 // Implements: RFC 8621 §4.7 Email/copy
 func emailCopy(c *call) error {
-	from, err := c.twoAccounts("ifFromInState", "ifInState", "create", "onSuccessDestroyOriginal",
-		"destroyFromIfInState")
+	begun, err := c.beginCopy("an Email")
 	if err != nil {
 		return err
 	}
-	if err := c.needWritable(); err != nil {
-		return err
-	}
-	if from.ID == c.account.ID {
-		return invalid("an Email is copied into another account")
-	}
-	fromState, err := c.text("ifFromInState")
-	if err != nil {
-		return err
-	}
-	destroy, err := c.bool("onSuccessDestroyOriginal", false)
-	if err != nil {
-		return err
-	}
-	s := &set{c: c}
-	if err := s.condition(); err != nil {
-		return err
-	}
-	if err := s.creations("create"); err != nil {
-		return err
-	}
-	x := &emailCopying{set: s, from: from, fromState: fromState}
-	if err := x.run(); err != nil {
-		return err
-	}
-	if destroy && len(x.copied) > 0 {
-		c.implicit = func() { c.destroyCopied(from, "Email/set", x.copied) }
-	}
-	return nil
+	x := &emailCopying{copying: begun}
+	return x.run()
 }
 
 type emailCopying struct {
-	*set
-	from      *Account
-	fromState string
-	drafts    []draft
-	ids       []note.UNID
-	stored    []stored
-	copied    []string // ids of the originals
+	copying
+	drafts []draft
+	ids    []note.UNID
+	stored []stored
 }
 
 func (x *emailCopying) run() error {
@@ -93,13 +61,12 @@ func (x *emailCopying) run() error {
 	if err != nil {
 		return err
 	}
+	var copied []string
 	s.record(res.Errs, func(i int) (string, []byte) {
-		x.copied = append(x.copied, idOf(letterEmail, x.ids[i]))
+		copied = append(copied, idOf(letterEmail, x.ids[i]))
 		return x.stored[i].told()
 	})
-	o := jmap.NewWriter(c.out)
-	o.Text("fromAccountId", x.from.ID)
-	s.appendCreated(&o, &res)
+	x.end(res.Before.Email.String(), res.After.Email.String(), "Email/set", copied)
 	return nil
 }
 
@@ -109,8 +76,8 @@ func (x *emailCopying) copy(w, from *mailbox.Changing, i int) error {
 		if err != nil {
 			return err
 		}
-		if states.Email.String() != x.fromState {
-			return store.Abort(&jmap.Error{Type: "stateMismatch"})
+		if err := x.fromMismatch(states.Email.String()); err != nil {
+			return store.Abort(err)
 		}
 	}
 	d := &x.drafts[i]
@@ -132,24 +99,4 @@ func (x *emailCopying) copy(w, from *mailbox.Changing, i int) error {
 	u, err := w.Copy(from, m.ID, d.Folders, d.Flags, d.Received)
 	x.stored[i] = stored{unid: u, thread: thread, size: size}
 	return err
-}
-
-// destroyCopied adds a /set after a /copy, which destroys the originals.
-func (c *call) destroyCopied(from *Account, method string, ids []string) {
-	ifInState := c.args.Get("destroyFromIfInState")
-	names := []string{"accountId", "destroy"}
-	values := []jmap.Value{jmap.Text(from.ID), textList(ids)}
-	if !ifInState.IsNull() {
-		names, values = append(names, "ifInState"), append(values, *ifInState)
-	}
-	c.batch.follow(method, c.id, jmap.MakeObject(names, values))
-}
-
-// textList returns an array of strings.
-func textList(list []string) jmap.Value {
-	out := make([]jmap.Value, len(list))
-	for i, s := range list {
-		out[i] = jmap.Text(s)
-	}
-	return jmap.List(out...)
 }

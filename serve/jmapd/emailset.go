@@ -389,7 +389,7 @@ func emailImport(c *call) error {
 		return err
 	}
 	o := jmap.NewWriter(c.out)
-	s.appendCreated(&o, &res)
+	s.appendCreated(&o, res.Before.Email.String(), res.After.Email.String())
 	return nil
 }
 

@@ -21,14 +21,14 @@ const maxExpandedQuery = 2 * 366 * 24 * time.Hour
 // durationText prints a duration of whole days as JSCalendar does.
 func durationText(d time.Duration) string { return "P" + strconv.Itoa(int(d/(24*time.Hour))) + "D" }
 
-// found is an event, or an instance of one, that a query looks at. The text is read when a condition needs it.
+// foundEvent is an event, or an instance of one, that a query looks at.
 type foundEvent struct {
 	q     *eventQuerying
 	times groupware.Times
-	// at is the instance, if the query expands recurrences; single is set if the event has no other.
-	at     *calendar.Occurrence
-	entry  *groupware.Entry
-	object *calendar.Object
+	// at is the instance, if the query expands recurrences.
+	at *calendar.Occurrence
+	// texts holds the values of the keys of the query that stand in the text of the event, by property.
+	texts map[string]string
 }
 
 // id returns the id of the event, or of the instance.
@@ -48,11 +48,12 @@ func (x *foundEvent) start() time.Time {
 	return x.times.Series.Start(x.q.zone)
 }
 
-// parts returns the components of the event that describe it, or the instance alone.
+// parts returns the components of the event that describe it, or the instance alone. There are none if the event has
+// lost the instance since its times were read.
 func (x *foundEvent) parts() []*ical.Component {
 	o := x.load()
 	switch {
-	case o == nil:
+	case o == nil, x.at != nil && x.at.Part >= len(o.Parts):
 		return nil
 	case x.at != nil:
 		return o.Parts[x.at.Part : x.at.Part+1]
@@ -60,31 +61,23 @@ func (x *foundEvent) parts() []*ical.Component {
 	return o.Parts
 }
 
-// load reads the text of the event; nil if it is gone meanwhile.
+// load reads the text of the event; nil if it is gone meanwhile. The query keeps one event, because it looks at the
+// instances of an event one after another.
 func (x *foundEvent) load() *calendar.Object {
-	if x.object != nil {
-		return x.object
-	}
 	q := x.q
-	if have := q.read[x.times.UNID]; have != nil {
-		x.entry, x.object = have.entry, have.object
-		return x.object
+	if q.loaded == x.times.UNID {
+		return q.object
 	}
-	err := q.f.ByID(q.c.ctx, groupware.Calendar, []note.UNID{x.times.UNID}, true, func(e *groupware.Entry) bool {
-		x.entry, x.object = e, eventOf(e)
+	q.loaded, q.object = x.times.UNID, nil
+	err := q.f.ByID(q.c.ctx, groupware.Calendar, []note.UNID{q.loaded}, true, func(e *groupware.Entry) bool {
+		q.object = eventOf(e)
 		return false
 	})
 	if err != nil && q.err == nil {
 		q.err = err
 	}
-	if len(q.read) < maxRead {
-		q.read[x.times.UNID] = x
-	}
-	return x.object
+	return q.object
 }
-
-// maxRead bounds the events of a query whose texts are kept for their other instances.
-const maxRead = 100
 
 // eventQuerying is a query for events in progress.
 type eventQuerying struct {
@@ -94,8 +87,10 @@ type eventQuerying struct {
 	// expand is set if the query lists the instances of recurring events, which overlap window.
 	expand   bool
 	from, to time.Time
-	read     map[note.UNID]*foundEvent
-	err      error
+	// object is the event that was read last, whose UNID is loaded; err is the first error of a read.
+	loaded note.UNID
+	object *calendar.Object
+	err    error
 }
 
 // eventArguments are the arguments of a query that other types do not have.
@@ -139,7 +134,7 @@ func eventQueryChanges(c *call) error {
 
 // eventQuerying reads the arguments of a query.
 func (c *call) eventQuerying() (q *eventQuerying, err error) {
-	q = &eventQuerying{c: c, read: map[note.UNID]*foundEvent{}}
+	q = &eventQuerying{c: c}
 	if q.expand, err = c.bool("expandRecurrences", false); err != nil {
 		return nil, err
 	}
@@ -199,7 +194,11 @@ func (q *eventQuerying) results() (out queryResults, err error) {
 	list := all[:0]
 	for _, x := range all {
 		if fits(x) {
+			x.readTexts(keys)
 			list = append(list, x)
+		}
+		if q.err != nil {
+			return out, q.err
 		}
 	}
 	q.sort(list, keys)
@@ -207,7 +206,7 @@ func (q *eventQuerying) results() (out queryResults, err error) {
 		out.ids = append(out.ids, x.id())
 	}
 	out.state = m.Entries.String()
-	return out, q.err
+	return out, nil
 }
 
 // candidates returns the events, or instances, in the window.
@@ -241,7 +240,7 @@ func (q *eventQuerying) sort(list []*foundEvent, keys []sortKey) {
 		case "recurrenceId":
 			return cmp.Compare(recurrenceOf(a), recurrenceOf(b))
 		}
-		return cmp.Compare(a.text(property), b.text(property))
+		return cmp.Compare(a.texts[property], b.texts[property])
 	})
 	slices.SortStableFunc(list, func(a, b *foundEvent) int {
 		if n := compare(a, b); n != 0 {
@@ -262,19 +261,28 @@ func recurrenceOf(x *foundEvent) string {
 	return x.at.ID.Format(instanceForm)
 }
 
-// text returns the property of the event by which it is sorted.
-func (x *foundEvent) text(property string) string {
-	parts := x.parts()
-	if len(parts) == 0 {
-		return ""
+// readTexts reads the texts by which the event is sorted.
+func (x *foundEvent) readTexts(keys []sortKey) {
+	for _, k := range keys {
+		if k.property == "start" || k.property == "recurrenceId" {
+			continue
+		}
+		parts := x.parts()
+		if len(parts) == 0 {
+			return
+		}
+		if x.texts == nil {
+			x.texts = map[string]string{}
+		}
+		switch k.property {
+		case "uid":
+			x.texts["uid"] = x.q.object.UID
+		case "created":
+			x.texts["created"] = parts[0].Text("CREATED")
+		default:
+			x.texts["updated"] = cmp.Or(parts[0].Text("LAST-MODIFIED"), parts[0].Text("DTSTAMP"))
+		}
 	}
-	switch property {
-	case "uid":
-		return x.object.UID
-	case "created":
-		return parts[0].Text("CREATED")
-	}
-	return cmp.Or(parts[0].Text("LAST-MODIFIED"), parts[0].Text("DTSTAMP"))
 }
 
 // overlaps reports whether an occurrence of the event lies in a time.

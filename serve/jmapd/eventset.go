@@ -89,7 +89,7 @@ func (s *set) events() (x *eventSetting, err error) {
 	if x.send, err = c.bool("sendSchedulingMessages", false); err != nil {
 		return nil, err
 	}
-	if x.have, err = c.calendars(); err != nil {
+	if x.have, err = c.collectionsOf(calendars); err != nil {
 		return nil, err
 	}
 	x.f = x.have.file
@@ -166,18 +166,23 @@ func (x *eventSetting) create(object *jmap.Value) (id string, json []byte, err e
 	if err != nil {
 		return "", nil, err
 	}
+	return x.add(collection, name, o, object)
+}
+
+// add writes a new event, for which the client sent object. It returns its id and its part of the response.
+func (x *eventSetting) add(collection, name string, o *calendar.Object,
+	object *jmap.Value) (id string, json []byte, err error) {
 	t := x.target(groupware.Place{Collection: collection, Name: name}, groupware.Condition{New: true})
 	e, err := x.put(t, o.Text())
 	if err != nil {
 		return "", nil, err
 	}
 	x.touched[e.UNID] = true
-	id = eventID{unid: e.UNID}.String()
 	made, err := jmap.Parse(string(x.view.append(nil, &e, o, nil)), jmap.Bounds{})
 	if err != nil {
 		return "", nil, err
 	}
-	return id, told(object, made), nil
+	return eventID{unid: e.UNID}.String(), told(object, made), nil
 }
 
 // readNew returns the properties of a new event that package calendar sets.

@@ -167,6 +167,20 @@ func (c *call) groupwareDelta(kind groupware.Kind, letter byte, state string,
 	return out, nil
 }
 
+// source returns the calendars and address books of the account to copy from, if the entries of a kind are in the state
+// that the client expects.
+func (x *copying) source(kind groupware.Kind) (*groupware.File, error) {
+	f := x.c.s.backend.Groupware().File(x.c.caller.Who, x.from.Database)
+	if x.fromState == "" {
+		return f, nil
+	}
+	m, err := f.Moments(x.c.ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	return f, x.fromMismatch(m.Entries.String())
+}
+
 // groupwareSteps make the changes of a /set in an update of collections or entries: of the i-th creation, of the i-th
 // patch, and of an id to destroy.
 type groupwareSteps struct {

@@ -103,14 +103,5 @@ func participantIdentitySet(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.mismatch(state); err != nil {
-		return err
-	}
-	no := &jmap.Error{Type: "forbidden", Description: "Addresses are managed by the administrators of this server."}
-	s.refuse(no)
-	for _, p := range s.update {
-		s.notUpdated = append(s.notUpdated, failure{p.id, no})
-	}
-	s.append(state, state)
-	return nil
+	return s.forbid(state, "Addresses are managed by the administrators of this server.")
 }

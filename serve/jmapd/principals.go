@@ -193,15 +193,5 @@ func principalSet(c *call) error {
 	if err != nil {
 		return err
 	}
-	state := strconv.FormatUint(version, 16)
-	if err := s.mismatch(state); err != nil {
-		return err
-	}
-	no := &jmap.Error{Type: "forbidden", Description: "Principals are managed by the administrators of this server."}
-	s.refuse(no)
-	for _, p := range s.update {
-		s.notUpdated = append(s.notUpdated, failure{p.id, no})
-	}
-	s.append(state, state)
-	return nil
+	return s.forbid(strconv.FormatUint(version, 16), "Principals are managed by the administrators of this server.")
 }

@@ -165,6 +165,20 @@ func (s *set) refuse(why error) {
 	}
 }
 
+// forbid answers a /set of objects that administrators manage: every change is forbidden. why is the description.
+func (s *set) forbid(state, why string) error {
+	if err := s.mismatch(state); err != nil {
+		return err
+	}
+	no := &jmap.Error{Type: "forbidden", Description: why}
+	s.refuse(no)
+	for _, p := range s.update {
+		s.notUpdated = append(s.notUpdated, failure{p.id, no})
+	}
+	s.append(state, state)
+	return nil
+}
+
 // steps make the changes of a /set in an update of the mail file: of the i-th creation, of the i-th patch, and of an id
 // to destroy.
 type steps struct {
@@ -227,11 +241,7 @@ func (s *set) append(oldState, newState string) {
 	c := s.c
 	o := jmap.NewWriter(c.out)
 	o.Text("accountId", c.account.ID)
-	if oldState == "" {
-		o.Raw("oldState", "null")
-	} else {
-		o.Text("oldState", oldState)
-	}
+	orNull(&o, "oldState", oldState)
 	o.Text("newState", newState)
 	s.appendOutcome(&o)
 	c.out = o.End()
@@ -289,11 +299,12 @@ func (c *call) appendFailures(dst []byte, list []failure) []byte {
 	return append(dst, '}')
 }
 
-// appendCreated completes the response of a method that only creates Emails.
-func (s *set) appendCreated(o *jmap.Writer, res *mailbox.Result) {
+// appendCreated completes the response of a method that only creates objects. An empty oldState means that it is not
+// known.
+func (s *set) appendCreated(o *jmap.Writer, oldState, newState string) {
 	o.Text("accountId", s.c.account.ID)
-	o.Text("oldState", res.Before.Email.String())
-	o.Text("newState", res.After.Email.String())
+	orNull(o, "oldState", oldState)
+	o.Text("newState", newState)
 	s.c.appendBoth(o, "created", s.created, "notCreated", s.notCreated)
 	s.c.out = o.End()
 }

@@ -34,26 +34,33 @@ func readSieveRules(l *scripts.List, d *mailbox.Reading) (r sieveRules, err erro
 	return r, err
 }
 
+// storedRules reads the rules of the person.
+func (c *call) storedRules() (r sieveRules, err error) {
+	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
+		l, err := scripts.Read(c.account.File, d)
+		if err == nil {
+			r, err = readSieveRules(l, d)
+		}
+		return err
+	})
+	return r, err
+}
+
 func (r *sieveRules) append(dst []byte, wants func(string) bool) []byte {
 	o := jmap.NewWriter(dst)
 	o.Text("id", singleton)
-	s := r.list.OfRules()
+	id, name, active := "", "", false
+	if s := r.list.OfRules(); s != nil {
+		id, name, active = idOf(letterScript, s.ID), s.Name, s.Active
+	}
 	if wants("scriptId") {
-		if s == nil {
-			o.Raw("scriptId", "null")
-		} else {
-			o.Text("scriptId", idOf(letterScript, s.ID))
-		}
+		orNull(&o, "scriptId", id)
 	}
 	if wants("name") {
-		if s == nil {
-			o.Raw("name", "null")
-		} else {
-			o.Text("name", s.Name)
-		}
+		orNull(&o, "name", name)
 	}
 	if wants("isActive") {
-		o.Bool("isActive", s != nil && s.Active)
+		o.Bool("isActive", active)
 	}
 	if wants("rules") {
 		o.Raw("rules", r.json())
@@ -82,21 +89,15 @@ func rulesGet(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
-		l, err := scripts.Read(c.account.File, d)
-		if err != nil {
-			return err
-		}
-		r, err := readSieveRules(l, d)
-		if err != nil {
-			return err
-		}
-		all := []sieveRules{r}
-		answerGet(&g, l.State(), all, onlyID(singleton, all), func(dst []byte, r *sieveRules) []byte {
-			return r.append(dst, g.wants)
-		})
-		return nil
+	r, err := c.storedRules()
+	if err != nil {
+		return err
+	}
+	all := []sieveRules{r}
+	answerGet(&g, r.list.State(), all, onlyID(singleton, all), func(dst []byte, r *sieveRules) []byte {
+		return r.append(dst, g.wants)
 	})
+	return nil
 }
 
 // rulesSet answers SieveRules/set. Rules of a person without a script are a new script, which becomes active.
@@ -115,7 +116,7 @@ func rulesSet(c *call) error {
 		if err != nil {
 			return err
 		}
-		current, err := jmap.Parse(string(r.append(nil, func(string) bool { return true })), jmap.Bounds{})
+		current, err := jmap.Parse(string(r.append(nil, wantsAll)), jmap.Bounds{})
 		if err != nil {
 			return err
 		}

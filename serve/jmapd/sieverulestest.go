@@ -6,7 +6,6 @@ import (
 	"doublet/mail"
 	"doublet/mail/rules"
 	"doublet/mail/ruleset"
-	"doublet/mail/scripts"
 	"doublet/mailbox"
 	"doublet/wire/jmap"
 )
@@ -87,22 +86,15 @@ func (c *call) triedScript() (text string, err error) {
 	if err != nil {
 		return "", invalid("rules is no list of rules")
 	}
-	err = c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
-		l, err := scripts.Read(c.account.File, d)
-		if err != nil {
-			return err
-		}
-		r, err := readSieveRules(l, d)
-		if err != nil {
-			return err
-		}
-		if r.rules == nil {
-			r.rules = &ruleset.Script{}
-		}
-		r.rules.Rules = list
-		text, err = r.rules.Format()
-		return err
-	})
+	r, err := c.storedRules()
+	if err != nil {
+		return "", scriptError(err)
+	}
+	if r.rules == nil {
+		r.rules = &ruleset.Script{}
+	}
+	r.rules.Rules = list
+	text, err = r.rules.Format()
 	if errors.Is(err, ruleset.ErrRule) {
 		return "", invalid("%s", err)
 	}

@@ -175,7 +175,7 @@ func scriptObject(d *mailbox.Reading, s *scripts.Script) (*jmap.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jmap.Parse(string(appendScript(nil, s, text, func(string) bool { return true })), jmap.Bounds{})
+	return jmap.Parse(string(appendScript(nil, s, text, wantsAll)), jmap.Bounds{})
 }
 
 // readScript reads the properties of a script that a client sends.

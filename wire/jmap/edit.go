@@ -23,7 +23,11 @@ func (v *Value) Equal(w *Value) bool {
 			return false
 		}
 		for i, name := range v.names {
-			if other := w.Get(name); other == nil || !v.items[i].Equal(other) {
+			other := &w.items[i] // mostly: a search for each of many members would take too long
+			if w.names[i] != name {
+				other = w.Get(name)
+			}
+			if other == nil || !v.items[i].Equal(other) {
 				return false
 			}
 		}

@@ -39,7 +39,7 @@ func (w *walker) find(text, path string) (Value, bool) {
 	if i := strings.IndexByte(token, '/'); i >= 0 {
 		token, rest = token[:i], token[i:]
 	}
-	token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+	token = PointerToken(token)
 	if strings.HasPrefix(text, "[") && token == "*" {
 		return w.findAll(text, rest)
 	}
