@@ -81,6 +81,9 @@ export function ref(resultOf: string, name: string, path: string) {
   return { resultOf, name, path };
 }
 
+/** A key as a part of the path of a patch (RFC 6901). */
+export const pointer = (key: string): string => key.replaceAll("~", "~0").replaceAll("/", "~1");
+
 export class Client {
   session: Session | null = null;
   /** The lead of the server's clock over this device's, in milliseconds, by its newest answer. */

@@ -5,7 +5,7 @@ import { defer } from "./deferred";
 import { keyOf, pending, showChange, span, viewZone, type Shown } from "./calendars";
 import { shiftLocal, shiftSeries } from "./recur";
 import { attempt, client } from "./session";
-import type { CalendarEvent, Participant, Participation } from "../jmap/calendar";
+import { statusPatch, type CalendarEvent, type Participation } from "../jmap/calendar";
 import type { Id, SetError } from "../jmap/types";
 import { isZone, localTime } from "./zone";
 
@@ -181,15 +181,12 @@ export function movedTo(e: CalendarEvent, from: number, to: number): Patch {
   return { ...(start === e.start ? {} : { start }), ...(to - from === was.to - was.from ? {} : { duration: formatDuration(Math.round((to - from) / 60_000)) }) };
 }
 
-/** The address of a participant: newer servers say it in calendarAddress or email, all in sendTo. */
-export const emailOf = (p: Participant): string => (p.email ?? p.sendTo?.["imip"]?.replace(/^mailto:/iu, "") ?? "").toLowerCase();
-
 /** Answers an invitation: the organizer is told by the server. */
 export async function respond(account: Id, e: CalendarEvent, participant: Id, status: Participation, scope: Scope): Promise<Problem | undefined> {
   const id = scope === "all" && e.baseEventId ? e.baseEventId : e.id;
   const was = e.participants![participant]!;
   const settle = showChange([[keyOf(account, e.id), { ...e, participants: { ...e.participants, [participant]: { ...was, participationStatus: status } } }]]);
-  const done = await set(account, { update: { [id]: { [`participants/${participant.replaceAll("~", "~0").replaceAll("/", "~1")}/participationStatus`]: status } } });
+  const done = await set(account, { update: { [id]: statusPatch(participant, status) } });
   await settle();
   return isProblem(done) ? done : undefined;
 }

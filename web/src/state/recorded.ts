@@ -1,7 +1,7 @@
 // The person's calendar after an answer that went by mail.
 
 import { ref } from "../jmap/client";
-import type { Calendar, CalendarEvent } from "../jmap/calendar";
+import { emailOf, statusPatch, type Calendar, type CalendarEvent } from "../jmap/calendar";
 import type { Id, SetError } from "../jmap/types";
 import type { Answer } from "./invitation";
 import { client, offers } from "./session";
@@ -15,8 +15,6 @@ export interface Answered {
 
 /** Properties of a parsed event that belong to its message, or that strangers do not decide on. */
 const notOurs = ["method", "utcStart", "utcEnd", "prodId", "alerts", "useDefaultAlerts", "calendarIds", "id"];
-
-const emailOf = (p: { email?: string; sendTo?: Record<string, string> | null }) => (p.email ?? p.sendTo?.["imip"]?.replace(/^mailto:/iu, "") ?? "").toLowerCase();
 
 /**
  * Puts an answered invitation into the default calendar, or the answer into the event that is there; nobody is told again. Done twice, it
@@ -33,7 +31,7 @@ export async function record(account: Id, of: Answered, answer: Answer): Promise
   const there = (answers.get("g")!["list"] as CalendarEvent[])[0];
   if (there) {
     const mine = Object.entries(there.participants ?? {}).find(([, p]) => emailOf(p) === of.me)?.[0];
-    return mine === undefined ? undefined : set(account, { update: { [there.id]: { [`participants/${mine.replace(/~/gu, "~0").replace(/\//gu, "~1")}/participationStatus`]: answer } } });
+    return mine === undefined ? undefined : set(account, { update: { [there.id]: statusPatch(mine, answer) } });
   }
   const parsed = ((answers.get("p")!["parsed"] as Record<Id, CalendarEvent[]> | null)?.[of.blob] ?? [])[0];
   const calendar = (answers.get("c")!["list"] as Calendar[]).find((c) => c.isDefault);
