@@ -10,7 +10,7 @@ import * as db from "./db";
 import { hueOf } from "./hue";
 import { identities } from "./outgoing";
 import { own, readOwn, takeOwn } from "./own";
-import { attempt, client, home, offers, online, session } from "./session";
+import { attempt, client, follow, home, offers, online, session } from "./session";
 import { browserZone, instant, isZone, localTime } from "./zone";
 
 export const capability = "urn:ietf:params:jmap:calendars";
@@ -147,7 +147,7 @@ async function begin(): Promise<void> {
     await takeOwn(answers.get("own")!);
     takeCalendars(answers);
   });
-  listen();
+  follow(["Calendar", "CalendarEvent"], hear, renew);
 }
 
 const calendarCalls = (): Call[] => accounts().map((accountId) => ["Calendar/get", { accountId, ids: null }, `c${accountId}`]);
@@ -272,24 +272,15 @@ export function showChange(changes: [key: string, event: CalendarEvent | null][]
 /** Grows with each change of calendars or events, of the person or pushed. */
 export const revision = signal(0);
 
+/** Reads calendars and events again. */
+const renew = () => readCalendars().then(() => (online.peek() ? refresh() : undefined);
+
 /** Reads again what is shown; other months are read again when they are shown. */
 export async function refresh(): Promise<void> {
   edits++;
   revision.value++;
   await Promise.all(wanted.map(readMonth));
   months.value = new Map([...months.value].filter(([m]) => wanted.includes(m)));
-}
-
-let listening: (() => void) | null = null;
-
-function listen(): void {
-  if (!client.session) return;
-  listening?.();
-  listening = client.listen(["Calendar", "CalendarEvent"], hear, (up) => {
-    // A change before the stream was open is not pushed.
-    if (up) void readCalendars().then(refresh);
-    else online.value = false;
-  });
 }
 
 const states = new Map<string, string>();
@@ -305,13 +296,6 @@ function hear(pushed: States): void {
       else events = true;
     }
   }
-  void (calendars ? readCalendars() : Promise.resolve()).then(() => { if (events || calendars) return refresh(); return undefined; });
+  if (calendars) void renew();
+  else if (events) void refresh();
 }
-
-/** A server that does not answer is asked again after so many milliseconds. */
-const retryPause = 4000;
-let retry: ReturnType<typeof setInterval> | undefined;
-online.subscribe((is) => {
-  clearInterval(retry);
-  if (!is && listening) retry = setInterval(() => void readCalendars().then(() => { if (online.peek()) return refresh(); return undefined; }), retryPause);
-});

@@ -8,7 +8,7 @@ import { pictureOf } from "./cardform";
 import { nameOf, sortKey } from "./cardname";
 import * as db from "./db";
 import { defer } from "./deferred";
-import { attempt, client, home, offers, online, session } from "./session";
+import { attempt, client, follow, home, offers, session } from "./session";
 
 export const contactsCapability = "urn:ietf:params:jmap:contacts";
 
@@ -146,20 +146,8 @@ let stop: (() => void) | null = null;
 function listen(): void {
   stop?.();
   const news = (pushed: States) => Object.entries(pushed).some(([id, of]) => "AddressBook" in of || ("ContactCard" in of && of["ContactCard"] !== states.get(id)));
-  stop = client.listen(["AddressBook", "ContactCard"], (pushed) => { if (news(pushed)) void syncContacts(); }, (up) => {
-    // A change before the stream was open is not pushed.
-    if (up) void syncContacts();
-    else online.value = false;
-  });
+  stop = follow(["AddressBook", "ContactCard"], (pushed) => { if (news(pushed)) void syncContacts(); }, syncContacts);
 }
-
-/** A server that does not answer is asked again after so many milliseconds. */
-const retryPause = 4000;
-let retry: ReturnType<typeof setInterval> | undefined;
-online.subscribe((is) => {
-  clearInterval(retry);
-  if (!is && stop) retry = setInterval(() => void syncContacts(), retryPause);
-});
 
 /** Why something was not done: the server's words; "" where it did not answer. */
 export interface Failure {
