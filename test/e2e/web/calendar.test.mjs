@@ -208,6 +208,41 @@ test("of a series one instance, those that follow, or all are changed and delete
   assert.deepEqual(page.wrong, []);
 });
 
+test("a deletion outlives its page: the page tells it as it goes, else the next one does", async () => {
+  const other = await open();
+  await signInAt(other, "/calendar/week/2027-09-06", ".grid-body");
+  const gone = async (title) => {
+    for (let n = 0; (await stored(other, "2027-09-06", "2027-09-13")).some((e) => e.title === title); n++) {
+      assert.ok(n < 60, `${title} is still there`);
+      await other.waitForTimeout(250);
+    }
+  };
+  const remove = async (title) => {
+    const page = await open();
+    await signInAt(page, "/calendar/week/2027-09-06", ".grid-body");
+    await page.keyboard.press("n");
+    await write(page, { Title: title, Starts: "2027-09-08", "Start time": "10:00" });
+    await page.evaluate(() => navigator.serviceWorker.ready.then(() => undefined));
+    await event(page, title).focus();
+    await page.keyboard.press("#");
+    await toast(page, "deleted");
+    return page;
+  };
+  await (await remove("Told at the end")).close(); // no other page of this browser is open
+  await gone("Told at the end");
+
+  const page = await remove("Told by the next");
+  await page.context().setOffline(true);
+  await page.waitForFunction(() => !navigator.onLine);
+  await page.close();
+  await page.context().setOffline(false);
+  assert.equal((await stored(other, "2027-09-06", "2027-09-13")).length, 1, "the server was not told");
+  const next = await page.context().newPage();
+  await next.goto(`${base}/contacts/all`);
+  await gone("Told by the next");
+  assert.deepEqual([...page.wrong, ...other.wrong], []);
+});
+
 test("a line of text becomes an event, in three languages", async () => {
   for (const [language, line, title] of [["en-US", "Lunch with Bob tomorrow 12:30", "Lunch with Bob"], ["de-DE", "Zahnarzt morgen 9:15-10 Uhr", "Zahnarzt"], ["zh-CN", "明天下午3点半 团队会议", "团队会议"]]) {
     const page = await open({ language });

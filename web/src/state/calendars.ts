@@ -9,6 +9,7 @@ import { addDays, addMonths, parseDuration, startOfMonth, type Day } from "./day
 import * as db from "./db";
 import { hueOf } from "./hue";
 import { identities } from "./outgoing";
+import { flush, load } from "./outbox";
 import { own, readOwn, takeOwn } from "./own";
 import { attempt, client, follow, home, offers, online, session } from "./session";
 import { browserZone, instant, isZone, localTime } from "./zone";
@@ -148,6 +149,7 @@ async function begin(): Promise<void> {
     takeCalendars(answers);
   });
   follow(["Calendar", "CalendarEvent"], hear, renew);
+  void load().then(flush);
 }
 
 const calendarCalls = (): Call[] => accounts().map((accountId) => ["Calendar/get", { accountId, ids: null }, `c${accountId}`]);
@@ -273,7 +275,7 @@ export function showChange(changes: [key: string, event: CalendarEvent | null][]
 export const revision = signal(0);
 
 /** Reads calendars and events again. */
-const renew = () => readCalendars().then(() => (online.peek() ? refresh() : undefined);
+const renew = () => readCalendars().then(() => (online.peek() ? refresh() : undefined)).then(flush);
 
 /** Reads again what is shown; other months are read again when they are shown. */
 export async function refresh(): Promise<void> {

@@ -8,6 +8,7 @@ import { pictureOf } from "./cardform";
 import { nameOf, sortKey } from "./cardname";
 import * as db from "./db";
 import { defer } from "./deferred";
+import { flush, load } from "./outbox";
 import { attempt, client, follow, home, offers, session } from "./session";
 
 export const contactsCapability = "urn:ietf:params:jmap:contacts";
@@ -70,6 +71,7 @@ export async function openContacts(): Promise<void> {
   await attempt(readAll);
   loaded.value = true;
   listen();
+  void load().then(flush);
 }
 
 const states = new Map<Id, string>();
@@ -146,7 +148,7 @@ let stop: (() => void) | null = null;
 function listen(): void {
   stop?.();
   const news = (pushed: States) => Object.entries(pushed).some(([id, of]) => "AddressBook" in of || ("ContactCard" in of && of["ContactCard"] !== states.get(id)));
-  stop = follow(["AddressBook", "ContactCard"], (pushed) => { if (news(pushed)) void syncContacts(); }, syncContacts);
+  stop = follow(["AddressBook", "ContactCard"], (pushed) => { if (news(pushed)) void syncContacts(); }, () => syncContacts().then(flush));
 }
 
 /** Why something was not done: the server's words; "" where it did not answer. */
@@ -157,10 +159,9 @@ export interface Failure {
 export const isFailure = (x: object): x is Failure => "why" in x;
 
 /** Changes objects of an account: cards, or address books. */
-export async function setObjects(type: "ContactCard" | "AddressBook", account: Id, args: Record<string, unknown>, last = false): Promise<{ created: Record<string, { id: Id }> } | Failure> {
+export async function setObjects(type: "ContactCard" | "AddressBook", account: Id, args: Record<string, unknown>): Promise<{ created: Record<string, { id: Id }> } | Failure> {
   try {
-    const answers = await attempt(() => client.calls([[`${type}/set`, { accountId: account, ...args }, "s"]], undefined, last));
-    const answer = answers?.get("s");
+    const answer = await attempt(() => client.call(`${type}/set`, { accountId: account, ...args }));
     if (!answer) return { why: "" };
     const bad = Object.values({ ...answer["notCreated"], ...answer["notUpdated"], ...answer["notDestroyed"] } as Record<string, SetError>)[0];
     await syncContacts();
@@ -170,19 +171,15 @@ export async function setObjects(type: "ContactCard" | "AddressBook", account: I
   }
 }
 
-/** Deletes contacts after some seconds; the answer takes it back until then. */
+/** Deletes contacts of one account after some seconds; the answer takes it back until then. */
 export function removeContacts(list: Contact[], seconds: number, failed: (f: Failure) => void): () => void {
   const keys = list.map((c) => c.key);
   hidden.value = new Set([...hidden.value, ...keys]);
   const show = () => (hidden.value = new Set([...hidden.value].filter((k) => !keys.includes(k))));
-  const back = defer(`contacts ${keys.join()}`, seconds, async (last) => {
-    for (const account of new Set(list.map((c) => c.account))) {
-      const done = await setObjects("ContactCard", account, { destroy: list.filter((c) => c.account === account).map((c) => c.card.id) }, last);
-      if (isFailure(done)) failed(done);
-    }
+  const back = defer({ account: list[0]!.account, type: "ContactCard", destroy: list.map((c) => c.card.id) }, seconds, async (why) => {
+    if (why) failed({ why });
+    await syncContacts();
     show();
   });
-  return () => {
-    if (back()) show();
-  };
+  return () => void back().then((done) => done && show());
 }

@@ -4,6 +4,7 @@ import { formatDuration } from "./days";
 import { defer } from "./deferred";
 import { keyOf, pending, showChange, span, viewZone, type Shown } from "./calendars";
 import { shiftLocal, shiftSeries } from "./recur";
+import type { Removal } from "./outbox";
 import { attempt, client } from "./session";
 import { statusPatch, type CalendarEvent, type Participation } from "../jmap/calendar";
 import type { Id, SetError } from "../jmap/types";
@@ -30,11 +31,10 @@ interface Done {
 const problemOf = (e: SetError): Problem => ({ offline: false, text: e.description ?? e.type });
 const isProblem = (x: object): x is Problem => "offline" in x;
 
-/** Carries changes of events out; people are told of those that concern them. last: the page goes. */
-async function set(account: Id, args: SetArguments, last = false): Promise<Done | Problem> {
+/** Carries changes of events out; people are told of those that concern them. */
+async function set(account: Id, args: SetArguments): Promise<Done | Problem> {
   try {
-    const answers = await attempt(() => client.calls([["CalendarEvent/set", { accountId: account, ...args, sendSchedulingMessages: true }, "s"]], undefined, last));
-    const answer = answers?.get("s");
+    const answer = await attempt(() => client.call("CalendarEvent/set", { accountId: account, ...args, sendSchedulingMessages: true }));
     if (!answer) return { offline: true };
     const bad = Object.values({ ...answer["notCreated"], ...answer["notUpdated"], ...answer["notDestroyed"] } as Record<string, SetError>)[0];
     return bad ? problemOf(bad) : { created: (answer["created"] as Done["created"] | null) ?? {} };
@@ -144,7 +144,7 @@ async function split(account: Id, base: CalendarEvent, e: CalendarEvent, patch: 
 }
 
 /** The request that deletes at the server; undefined: it did not answer. */
-async function deletion(account: Id, e: CalendarEvent, scope: Scope): Promise<SetArguments | undefined> {
+async function deletion(account: Id, e: CalendarEvent, scope: Scope): Promise<Pick<Removal, "update" | "destroy"> | undefined> {
   if (!e.recurrenceId || scope === "this") return { destroy: [e.id] };
   if (scope === "all") return { destroy: [e.baseEventId!] };
   const base = await readEvent(account, e.baseEventId ?? "");
@@ -163,13 +163,12 @@ export async function remove(s: Shown, scope: Scope, all: Shown[], seconds: numb
   const sameSeries = (x: Shown) => scope !== "this" && !!e.baseEventId && x.event.baseEventId === e.baseEventId && (scope === "all" || x.from >= s.from);
   const gone = all.filter((x) => x.account === account && (x.key === s.key || sameSeries(x)));
   const settle = showChange(gone.map((x) => [x.key, null]));
-  const back = defer(s.key, seconds, async (last) => {
-    const done = await set(account, args, last);
-    if (isProblem(done)) failed(done);
+  const back = defer({ account, type: "CalendarEvent", ...args }, seconds, async (problem) => {
+    if (problem) failed({ offline: false, text: problem });
     await settle();
   });
-  return () => {
-    if (back()) pending.value = new Map([...pending.value].filter(([k]) => !gone.some((x) => x.key === k)));
+  return async () => {
+    if (await back()) pending.value = new Map([...pending.value].filter(([k]) => !gone.some((x) => x.key === k)));
   };
 }
 
