@@ -217,13 +217,13 @@ test("a deletion outlives its page: the page tells it as it goes, else the next 
       await other.waitForTimeout(250);
     }
   };
-  const remove = async (title) => {
+  const remove = async (title, offline = false) => {
     const page = await open();
     await signInAt(page, "/calendar/week/2027-09-06", ".grid-body");
     await page.keyboard.press("n");
     await write(page, { Title: title, Starts: "2027-09-08", "Start time": "10:00" });
-    await page.evaluate(() => navigator.serviceWorker.ready.then(() => undefined));
     await event(page, title).focus();
+    await page.context().setOffline(offline);
     await page.keyboard.press("#");
     await toast(page, "deleted");
     return page;
@@ -231,9 +231,9 @@ test("a deletion outlives its page: the page tells it as it goes, else the next 
   await (await remove("Told at the end")).close(); // no other page of this browser is open
   await gone("Told at the end");
 
-  const page = await remove("Told by the next");
-  await page.context().setOffline(true);
-  await page.waitForFunction(() => !navigator.onLine);
+  const page = await remove("Told by the next", true);
+  await page.waitForSelector(".toast", { state: "detached" }); // the time to undo is over
+  await event(page, "Told by the next").waitFor({ state: "detached" });
   await page.close();
   await page.context().setOffline(false);
   assert.equal((await stored(other, "2027-09-06", "2027-09-13")).length, 1, "the server was not told");
