@@ -128,7 +128,7 @@ function shelfMenu(at: Element, s: Shelf): void {
       kind: "ask", title: tk("renameCalendar"), text: tk("calendarName"), yes: t("save"), input: s.name,
       done: (name) => { if (typeof name === "string" && name.trim()) void set(s, { name: name.trim() }); },
     }) }, { text: `${tk("colour")} …`, icon: "label", run: () => openMenu(at, (Object.keys(hues) as Hue[]).map((h) => ({ text: tf(h), icon: "calendar", hue: hues[h], run: () => void set(s, { color: colourOf(h) }) }))) }] : []),
-    ...(mayWrite(s) ? [{ text: tk("importEvents"), icon: "plus", run: () => void import("./files").then((m) => m.chooseFile(s)) }] : []),
+    ...(mayWrite(s) ? [{ text: tk("importEvents"), icon: "plus", run: () => void import("./files").then((m) => m.importEvents(s)) }] : []),
     { text: tk("exportCalendar"), icon: "download", run: () => void import("./files").then((m) => m.exportCalendar(s)) },
     ...(s.myRights.mayDelete && !s.isDefault ? [{ text: tk("deleteCalendar"), icon: "trash", run: () => (sheet.value = {
       kind: "ask", title: tk("deleteCalendar"), text: tk("deleteCalendarAsk", s.name), yes: t("delete"), danger: true,
