@@ -1,9 +1,9 @@
 // The address books that the person may see and their contacts: all of them in memory, and kept in the browser.
 
 import { batch, computed, signal } from "@preact/signals";
-import { ref, Refused, type States } from "../jmap/client";
+import { ref, refusalIn, Refused, whyOf, type States } from "../jmap/client";
 import type { AddressBook, Card } from "../jmap/contacts";
-import type { Call, Id, SetError } from "../jmap/types";
+import type { Call, Id } from "../jmap/types";
 import { pictureOf } from "./cardform";
 import { nameOf, sortKey } from "./cardname";
 import * as db from "./db";
@@ -163,9 +163,9 @@ export async function setObjects(type: "ContactCard" | "AddressBook", account: I
   try {
     const answer = await attempt(() => client.call(`${type}/set`, { accountId: account, ...args }));
     if (!answer) return { why: "" };
-    const bad = Object.values({ ...answer["notCreated"], ...answer["notUpdated"], ...answer["notDestroyed"] } as Record<string, SetError>)[0];
+    const bad = refusalIn(answer);
     await syncContacts();
-    return bad ? { why: bad.description ?? bad.type } : { created: (answer["created"] as Record<string, { id: Id }> | null) ?? {} };
+    return bad ? { why: whyOf(bad) } : { created: (answer["created"] as Record<string, { id: Id }> | null) ?? {} };
   } catch (e) {
     return { why: e instanceof Error ? e.message : String(e) };
   }

@@ -7,7 +7,8 @@ import { shiftLocal, shiftSeries } from "./recur";
 import type { Removal } from "./outbox";
 import { attempt, client } from "./session";
 import { statusPatch, type CalendarEvent, type Participation } from "../jmap/calendar";
-import type { Id, SetError } from "../jmap/types";
+import { refusalIn, whyOf } from "../jmap/client";
+import type { Id } from "../jmap/types";
 import { isZone, localTime } from "./zone";
 
 export type Scope = "this" | "following" | "all";
@@ -28,7 +29,6 @@ interface Done {
   created: Record<string, { id: Id }>;
 }
 
-const problemOf = (e: SetError): Problem => ({ offline: false, text: e.description ?? e.type });
 const isProblem = (x: object): x is Problem => "offline" in x;
 
 /** Carries changes of events out; people are told of those that concern them. */
@@ -36,8 +36,8 @@ async function set(account: Id, args: SetArguments): Promise<Done | Problem> {
   try {
     const answer = await attempt(() => client.call("CalendarEvent/set", { accountId: account, ...args, sendSchedulingMessages: true }));
     if (!answer) return { offline: true };
-    const bad = Object.values({ ...answer["notCreated"], ...answer["notUpdated"], ...answer["notDestroyed"] } as Record<string, SetError>)[0];
-    return bad ? problemOf(bad) : { created: (answer["created"] as Done["created"] | null) ?? {} };
+    const bad = refusalIn(answer);
+    return bad ? { offline: false, text: whyOf(bad) } : { created: (answer["created"] as Done["created"] | null) ?? {} };
   } catch (e) {
     return { offline: false, text: e instanceof Error ? e.message : String(e) };
   }

@@ -289,6 +289,9 @@ function first(errors: Record<string, SetError> | null | undefined, ...known: st
   return undefined;
 }
 
+/** The refusal in the answer to a change. What is gone meanwhile needs no change any more. */
+const lasting = (answer: Record<string, any>) => first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound");
+
 async function tellChange(i: Change): Promise<Outcome> {
   const set: Call = ["Email/set", { accountId: i.account, update: i.update, destroy: i.destroy }, "set"];
   const along = beside(i.account);
@@ -297,14 +300,13 @@ async function tellChange(i: Change): Promise<Outcome> {
     return client.calls([set]); // it may not be the change that was refused
   });
   const answer = answers.get("set")!;
-  // A message that is gone meanwhile needs no change any more.
-  return { problem: first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound"), answers };
+  return { problem: lasting(answer), answers };
 }
 
 async function tellFolders(i: FolderChange): Promise<SetError | undefined> {
   const destroy = i.destroy.length > 0 ? { destroy: i.destroy, onDestroyRemoveEmails: true } : {};
   const answer = await client.call("Mailbox/set", { accountId: i.account, update: i.update, ...destroy });
-  return first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound");
+  return lasting(answer);
 }
 
 /** Deletes events, of which the people invited hear, or contacts. last: the page goes. */
@@ -312,7 +314,7 @@ async function tellRemoval(i: Removal, last = false): Promise<SetError | undefin
   const { account: accountId, type, update, destroy } = i;
   const answers = await client.calls([[`${type}/set`, { accountId, update, destroy, ...(type === "CalendarEvent" ? { sendSchedulingMessages: true } : {}) }, "set"]], undefined, last);
   const answer = answers.get("set")!;
-  return first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound");
+  return lasting(answer);
 }
 
 /** Asks for all deletions in requests that outlive the page. What the browser keeps of them stays for another page, until the server has answered. */

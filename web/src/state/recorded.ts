@@ -1,6 +1,6 @@
 // The person's calendar after an answer that went by mail.
 
-import { ref } from "../jmap/client";
+import { ref, refusalIn } from "../jmap/client";
 import { emailOf, statusPatch, type Calendar, type CalendarEvent } from "../jmap/calendar";
 import type { Id, SetError } from "../jmap/types";
 import type { Answer } from "./invitation";
@@ -57,6 +57,5 @@ async function instanceOf(account: Id, uid: string, { recurrenceId, recurrenceId
 }
 
 async function set(account: Id, args: Record<string, unknown>): Promise<SetError | undefined> {
-  const done = await client.call("CalendarEvent/set", { accountId: account, ...args, sendSchedulingMessages: false });
-  return Object.values({ ...done["notCreated"], ...done["notUpdated"] } as Record<string, SetError>)[0];
+  return refusalIn(await client.call("CalendarEvent/set", { accountId: account, ...args, sendSchedulingMessages: false }));
 }

@@ -2,7 +2,7 @@
 // doc/jmap.md), and the scripts as text (RFC 9661).
 
 import type { Id, SetError } from "../jmap/types";
-import { Refused } from "../jmap/client";
+import { refusalIn, Refused, whyOf } from "../jmap/client";
 import { attempt, client, home } from "./session";
 
 export type Field = "from" | "recipients" | "subject" | "header" | "list" | "text" | "size" | "attachment";
@@ -87,7 +87,8 @@ export async function writeRules(rules: Rule[], state: string): Promise<"stored"
   try {
     const answer = await attempt(() => client.call("SieveRules/set", { accountId: home.value, ifInState: state, update: { singleton: { rules } } }));
     if (!answer) return "offline";
-    refuse((answer["notUpdated"] as Record<string, SetError> | null)?.["singleton"]);
+    const problem = refusalIn(answer);
+    if (problem) throw new Refused(problem.type, problem.description);
     return "stored";
   } catch (e) {
     if (isChanged(e)) return "changed";
@@ -97,10 +98,6 @@ export async function writeRules(rules: Rule[], state: string): Promise<"stored"
 
 /** Reports if an error says that rules or scripts are not those of a state. */
 export const isChanged = (e: unknown) => e instanceof Refused && e.type === "stateMismatch";
-
-function refuse(problem: SetError | null | undefined): void {
-  if (problem) throw new Refused(problem.type, problem.description);
-}
 
 /** A message of a dry run, with what would be done with it in the words of Sieve. */
 export interface Tried {
@@ -145,7 +142,7 @@ export interface Mistake {
   text: string;
 }
 
-const mistakesOf = (problem: SetError | null | undefined): Mistake[] => problem ? (problem.description ?? problem.type).split("\n").map((one) => {
+const mistakesOf = (problem: SetError | null | undefined): Mistake[] => problem ? whyOf(problem).split("\n").map((one) => {
   const found = /^line (\d+): (.*)$/u.exec(one);
   return found ? { line: Number(found[1]), text: found[2]! } : { line: 0, text: one };
 }) : [];
@@ -167,8 +164,7 @@ export async function writeScript(id: Id | null, text: string, activate: boolean
     }, "s"],
   ]));
   if (!answers) return undefined;
-  const set = answers.get("s")!;
-  return mistakesOf((set["notUpdated"] as Record<string, SetError> | null)?.[id ?? ""] ?? (set["notCreated"] as Record<string, SetError> | null)?.["a"]);
+  return mistakesOf(refusalIn(answers.get("s")!));
 }
 
 /** Switches a script on. */

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { Address, Id, Message } from "../jmap/types";
-import { pointer, Refused } from "../jmap/client";
+import { pointer, refusalIn, Refused } from "../jmap/client";
 import * as db from "./db";
 import { messages } from "./messages";
 import { attempt, client, home } from "./session";
@@ -38,7 +38,7 @@ export async function block(sender: string, on: boolean): Promise<boolean> {
   const path = `senders/${pointer(key)}`;
   const answer = await attempt(() => client.call("BlockedSenders/set", { accountId: home.value, update: { singleton: { [path]: on || null } } }));
   if (!answer) return false;
-  const problem = (answer["notUpdated"] as Record<string, { type: string; description?: string }> | null)?.["singleton"];
+  const problem = refusalIn(answer);
   if (problem) throw new Refused(problem.type, problem.description);
   const next = new Set(blocked.value ?? []);
   if (on) next.add(key);

@@ -1,5 +1,6 @@
 // Files whose parts become objects at the server: events in a calendar, contacts in an address book.
 
+import { whyOf } from "../jmap/client";
 import type { Id, SetError } from "../jmap/types";
 import { say } from "../state/screen";
 import { attempt, client } from "../state/session";
@@ -17,7 +18,7 @@ export async function createAll(type: "CalendarEvent" | "ContactCard", account: 
     const bad = Object.values((answer["notCreated"] ?? {}) as Record<string, SetError>);
     out.refused += bad.length;
     out.done += Object.keys((answer["created"] ?? {}) as object).length;
-    if (bad[0]) out.why = bad[0].description ?? bad[0].type;
+    if (bad[0]) out.why = whyOf(bad[0]);
   }
   return out;
 }
