@@ -213,7 +213,8 @@ function readMonth(month: Month): Promise<void> {
 
 async function askMonth(month: Month): Promise<void> {
   const before = edits;
-  const list = offers(capability) ? await attempt(() => fetchMonth(month)) : [];
+  // A refusal, of a server with too much to do for one, is no empty month.
+  const list = offers(capability) ? await attempt(() => fetchMonth(month)).catch(() => undefined) : [];
   // An answer from before a change of the person does not undo it on the screen.
   if (list && edits !== before) return askMonth(month);
   const known = list ?? months.peek().get(month) ?? (await db.get<Kept[]>("facts", `events:${month}`));

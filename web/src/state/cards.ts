@@ -68,7 +68,7 @@ export async function openContacts(): Promise<void> {
     });
   }
   if (!offers(contactsCapability)) return void (loaded.value = true);
-  await attempt(readAll);
+  await attempt(readAll).catch(() => undefined);
   loaded.value = true;
   listen();
   void load().then(flush);
@@ -124,24 +124,21 @@ async function catchUp(accountId: Id): Promise<void> {
   }
 }
 
-let under: Promise<unknown> | null = null;
+let under: Promise<unknown> = Promise.resolve();
 
-/** Brings all that is shown up to date; one round after the other. */
-export function syncContacts(): Promise<unknown> {
-  const round = async () => attempt(async () => {
-    try {
-      await readBooks();
-      for (const id of accounts()) await catchUp(id);
-      await keep();
-    } catch (e) {
-      if (!(e instanceof Refused)) throw e;
-      await readAll(); // the server has forgotten what changed
-    }
-  });
-  const mine = (under ?? Promise.resolve()).then(round, round);
-  under = mine;
-  return mine;
+async function syncOnce(): Promise<void> {
+  try {
+    await readBooks();
+    for (const id of accounts()) await catchUp(id);
+    await keep();
+  } catch (e) {
+    if (!(e instanceof Refused) || e.type !== "cannotCalculateChanges") throw e;
+    await readAll();
+  }
 }
+
+/** Brings all that is shown up to date; one round after the other. Where the server refuses, it stays as it is. */
+export const syncContacts = (): Promise<unknown> => (under = under.then(() => attempt(syncOnce).catch(() => undefined)));
 
 let stop: (() => void) | null = null;
 
