@@ -155,9 +155,10 @@ test("events are made, moved and made longer by dragging and by keys; each is un
   await page.keyboard.press("Alt+ArrowDown");
   await page.waitForFunction(() => document.querySelector(".event.timed")?.textContent.includes("9:15"));
   await event(page, "Dragged").focus();
+  const moved = page.waitForResponse((r) => (r.request().postData() ?? "").includes("CalendarEvent/set"));
   await page.keyboard.press("Alt+ArrowRight");
   await page.waitForSelector(".grid-column[data-day='2027-02-11'] .event:has-text('Dragged')");
-  await page.waitForResponse((r) => (r.request().postData() ?? "").includes("CalendarEvent/query"));
+  await moved;
   [e] = await stored(page, "2027-02-08", "2027-02-15");
   assert.deepEqual([e.start, e.duration], ["2027-02-11T09:15:00", "PT2H"]);
   // In the month, to another day.
