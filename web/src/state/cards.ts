@@ -168,8 +168,8 @@ export async function setObjects(type: "ContactCard" | "AddressBook", account: I
   }
 }
 
-/** Deletes contacts of one account after some seconds; the answer takes it back until then. */
-export function removeContacts(list: Contact[], seconds: number, failed: (f: Failure) => void): () => void {
+/** Deletes contacts of one account after some seconds. The answer takes it back; false: it is too late. */
+export function removeContacts(list: Contact[], seconds: number, failed: (f: Failure) => void): () => Promise<boolean> {
   const keys = list.map((c) => c.key);
   hidden.value = new Set([...hidden.value, ...keys]);
   const show = () => (hidden.value = new Set([...hidden.value].filter((k) => !keys.includes(k))));
@@ -178,5 +178,9 @@ export function removeContacts(list: Contact[], seconds: number, failed: (f: Fai
     await syncContacts();
     show();
   });
-  return () => void back().then((done) => done && show());
+  return async () => {
+    const done = await back();
+    if (done) show();
+    return done;
+  };
 }
