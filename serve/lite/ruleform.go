@@ -79,6 +79,7 @@ func (v *visit) ruleForm() error {
 		return v.ruleList(nil) // its text has to be corrected first
 	}
 	at := v.form.Get("edit")
+	var try *ruleset.Script
 	r := ruleset.Rule{Enabled: true, Match: "all", Actions: []ruleset.Action{{Type: "move"}}}
 	switch n, err := strconv.Atoi(at); {
 	case v.form.Get("m") != "":
@@ -89,14 +90,14 @@ func (v *visit) ruleForm() error {
 		if c := ruleset.Suggest(header); len(c) > 0 {
 			r.Name, r.Conditions = c[0].Values[0], c[:1]
 		}
-		at = "new"
+		at, try = "new", x
 	case at == "new":
 	case err != nil || n < 0 || n >= len(x.Rules):
 		return errNotFound
 	default:
 		r = x.Rules[n]
 	}
-	return v.showRule(l.State(), at, &r, nil, v.form.Get("m") != "")
+	return v.showRule(l.State(), at, &r, nil, try)
 }
 
 // headerOf returns the header of the message that the request names.
@@ -120,9 +121,9 @@ func (v *visit) headerOf() ([]byte, error) {
 	return header[:mime.HeaderEnd(header)], err
 }
 
-// showRule shows the form of a rule. why is the reason for which it was refused, or nil. try runs it over the newest
-// messages.
-func (v *visit) showRule(state, at string, r *ruleset.Rule, why error, try bool) error {
+// showRule shows the form of a rule. why is the reason for which it was refused, or nil. try holds the rules in which
+// it is run over the newest messages, or is nil.
+func (v *visit) showRule(state, at string, r *ruleset.Rule, why error, try *ruleset.Script) error {
 	fr, folders, err := v.framed("ruleEdit", note.UNID{})
 	if err != nil {
 		return err
@@ -142,8 +143,8 @@ func (v *visit) showRule(state, at string, r *ruleset.Rule, why error, try bool)
 			p.Folders = append(p.Folders, fit(folders[i].Name, 80, 120))
 		}
 	}
-	if try && !p.TooLarge {
-		if err := v.tryRule(p, r); err != nil {
+	if try != nil && !p.TooLarge {
+		if err := v.tryRule(p, try, r); err != nil {
 			return err
 		}
 	}
@@ -177,11 +178,7 @@ func (p *rulePage) fill(r *ruleset.Rule) {
 }
 
 // tryRule shows which of the newest messages in INBOX a rule would have met.
-func (v *visit) tryRule(p *rulePage, r *ruleset.Rule) error {
-	_, x, err := v.readRules()
-	if err != nil || x == nil {
-		return err
-	}
+func (v *visit) tryRule(p *rulePage, x *ruleset.Script, r *ruleset.Rule) error {
 	one := *r
 	if one.Enabled = true; !one.Opaque {
 		one.Text = ""
@@ -243,8 +240,11 @@ func (v *visit) ruleFormSent(try bool) error {
 		was = x.Rules[at]
 	}
 	r, err := v.form.rule(&was)
-	if try || err != nil {
-		return v.showRule(v.form.Get("state"), v.form.Get("at"), &r, err, err == nil)
+	switch {
+	case err != nil:
+		return v.showRule(v.form.Get("state"), v.form.Get("at"), &r, err, nil)
+	case try:
+		return v.showRule(v.form.Get("state"), v.form.Get("at"), &r, nil, x)
 	}
 	err = v.editRules(func(x *ruleset.Script) error {
 		if at < len(x.Rules) {
@@ -258,7 +258,7 @@ func (v *visit) ruleFormSent(try bool) error {
 	case errors.Is(err, errRulesChanged):
 		return v.ruleList(err)
 	case err != nil:
-		return v.showRule(v.form.Get("state"), v.form.Get("at"), &r, err, false)
+		return v.showRule(v.form.Get("state"), v.form.Get("at"), &r, err, nil)
 	}
 	return v.leave(pathRules, "said", "saved", "from", itoa(at))
 }

@@ -155,9 +155,10 @@ test("events are made, moved and made longer by dragging and by keys; each is un
   await page.keyboard.press("Alt+ArrowDown");
   await page.waitForFunction(() => document.querySelector(".event.timed")?.textContent.includes("9:15"));
   await event(page, "Dragged").focus();
+  const moved = page.waitForResponse((r) => (r.request().postData() ?? "").includes("CalendarEvent/set"));
   await page.keyboard.press("Alt+ArrowRight");
   await page.waitForSelector(".grid-column[data-day='2027-02-11'] .event:has-text('Dragged')");
-  await page.waitForResponse((r) => (r.request().postData() ?? "").includes("CalendarEvent/query"));
+  await moved;
   [e] = await stored(page, "2027-02-08", "2027-02-15");
   assert.deepEqual([e.start, e.duration], ["2027-02-11T09:15:00", "PT2H"]);
   // In the month, to another day.
@@ -206,6 +207,41 @@ test("of a series one instance, those that follow, or all are changed and delete
   await changeTime(0, "07:45", "All events");
   assert.deepEqual((await starts()).map((s) => s.slice(0, 11)), ["03-02T07:45", "03-09T10:00", "03-16T09:00", "03-30T09:00"]);
   assert.deepEqual(page.wrong, []);
+});
+
+test("a deletion outlives its page: the page tells it as it goes, else the next one does", async () => {
+  const other = await open();
+  await signInAt(other, "/calendar/week/2027-09-06", ".grid-body");
+  const gone = async (title) => {
+    for (let n = 0; (await stored(other, "2027-09-06", "2027-09-13")).some((e) => e.title === title); n++) {
+      assert.ok(n < 60, `${title} is still there`);
+      await other.waitForTimeout(250);
+    }
+  };
+  const remove = async (title, offline = false) => {
+    const page = await open();
+    await signInAt(page, "/calendar/week/2027-09-06", ".grid-body");
+    await page.keyboard.press("n");
+    await write(page, { Title: title, Starts: "2027-09-08", "Start time": "10:00" });
+    await event(page, title).focus();
+    await page.context().setOffline(offline);
+    await page.keyboard.press("#");
+    await toast(page, "deleted");
+    return page;
+  };
+  await (await remove("Told at the end")).close(); // no other page of this browser is open
+  await gone("Told at the end");
+
+  const page = await remove("Told by the next", true);
+  await page.waitForSelector(".toast", { state: "detached" }); // the time to undo is over
+  await event(page, "Told by the next").waitFor({ state: "detached" });
+  await page.close();
+  await page.context().setOffline(false);
+  assert.equal((await stored(other, "2027-09-06", "2027-09-13")).length, 1, "the server was not told");
+  const next = await page.context().newPage();
+  await next.goto(`${base}/contacts/all`);
+  await gone("Told by the next");
+  assert.deepEqual([...page.wrong, ...other.wrong], []);
 });
 
 test("a line of text becomes an event, in three languages", async () => {

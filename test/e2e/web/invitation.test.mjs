@@ -109,6 +109,31 @@ test("an invitation shows its event, and is answered; who invited sees the answe
   assert.deepEqual([...page.wrong, ...other.wrong, ...alice.wrong], []);
 });
 
+test("the answer for one instance of a series is not that for the series", async () => {
+  const series = event("many", "REQUEST");
+  await send("Invitation many", series, "REQUEST");
+  await send("Invitation second", series.replace(/RRULE.*\n/u, "RECURRENCE-ID;TZID=Ours:20270108T100000\n").replaceAll("20261225T", "20270108T"), "REQUEST");
+  const page = await open();
+  await noUndo(page);
+  await signIn(page, "bob");
+  for (const [subject, word] of [["Invitation many", "Accept"], ["Invitation second", "Decline"]]) {
+    await row(page, subject).click();
+    await page.waitForSelector(`.reader h1:has-text('${subject}')`);
+    const recorded = page.waitForResponse((r) => (r.request().postData() ?? "").includes("CalendarEvent/set"));
+    await page.locator(`.invitation button:has-text('${word}')`).click();
+    await recorded;
+  }
+  const diary = await open();
+  await signInAt(diary, "/calendar/agenda/2026-12-24", ".agenda", "bob");
+  for (const [nth, word] of [[0, "Accept"], [1, "Decline"], [2, "Accept"]]) {
+    await diary.locator(".calendar-view .event", { hasText: "Tee für alle; many" }).nth(nth).click();
+    await diary.locator(`.event-card .answer [aria-pressed=true]:has-text('${word}')`).waitFor();
+    await diary.keyboard.press("Escape");
+    await diary.waitForSelector(".event-card", { state: "detached" });
+  }
+  assert.deepEqual([...page.wrong, ...diary.wrong], []);
+});
+
 test("nothing that a stranger wrote makes a line of an answer, nor a field of its message", async () => {
   const odd = `BEGIN:VCALENDAR
 METHOD:REQUEST

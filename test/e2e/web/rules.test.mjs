@@ -166,7 +166,28 @@ test("rules that another program changed meanwhile are not overwritten", async (
   await page.click(".rule-list [aria-label='Delete: One']");
   await page.waitForSelector(".toast:has-text('changed elsewhere')");
   assert.deepEqual(await rules(page), ["Two"]);
+  // Nor is the script, until it is saved again.
+  await page.click(".rules .button:has-text('Edit as text')");
+  await page.waitForFunction(() => document.querySelector(".script textarea")?.value.includes("Two"));
+  await script(other, "# rule:[Three]\nif true { keep; }\n");
+  await page.fill(".script textarea", "# rule:[Four]\nif true { keep; }\n");
+  await page.click(".script .button.primary");
+  await page.waitForSelector(".toast:has-text('changed elsewhere')");
+  await settings(other);
+  await other.waitForSelector(".rule-list strong:has-text('Three')");
+  await page.click(".script .button.primary");
+  await page.waitForSelector(".rule-list strong:has-text('Four')");
   await other.context().close();
+});
+
+test("a script that cannot be read is not shown as an empty one", async () => {
+  const page = await enter({ worker: false });
+  await settings(page);
+  await page.context().route("**/script.sieve*", (route) => route.fulfill({ status: 500, body: "away" }));
+  await page.click(".rules .button:has-text('Edit as text')");
+  await page.waitForSelector(".toast:has-text('500')");
+  await page.waitForSelector(".script", { state: "detached" });
+  assert.equal(await page.locator(".script textarea").count(), 0);
 });
 
 for (const [language, title] of [["de-DE", "Regeln"], ["zh-CN", "规则"]]) {

@@ -1,5 +1,6 @@
 // The objects of JMAP Calendars (draft-ietf-jmap-calendars) and JSCalendar (RFC 8984) that the client uses.
 
+import { pointer } from "./client";
 import type { Id } from "./types";
 
 export interface CalendarRights {
@@ -54,6 +55,12 @@ export interface Participant {
   participationStatus?: Participation;
   expectReply?: boolean;
 }
+
+/** The address of a participant, in small letters; "" for none. Some servers and files have it in sendTo alone. */
+export const emailOf = (p: Participant): string => (p.email ?? p.sendTo?.["imip"]?.replace(/^mailto:/iu, "") ?? "").toLowerCase();
+
+/** The patch that records the answer of a participant. */
+export const statusPatch = (participant: Id, status: Participation): Record<string, unknown> => ({ [`participants/${pointer(participant)}/participationStatus`]: status });
 
 /** RFC 8984 §4.5.2. */
 export interface Alert {

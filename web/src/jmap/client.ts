@@ -66,20 +66,20 @@ export const clockTolerance = 5 * 60_000;
 
 export type Fetch = (url: string, init?: RequestInit) => Promise<Response>;
 
-export interface SetAnswer {
-  newState: string;
-  created: Record<string, { id: Id } & Record<string, unknown>> | null;
-  updated: Record<Id, unknown> | null;
-  destroyed: Id[] | null;
-  notCreated: Record<string, SetError> | null;
-  notUpdated: Record<Id, SetError> | null;
-  notDestroyed: Record<Id, SetError> | null;
-}
+/** The first refusal in the answer to a /set call. */
+export const refusalIn = (answer: Record<string, any>): SetError | undefined =>
+  Object.values({ ...answer["notCreated"], ...answer["notUpdated"], ...answer["notDestroyed"] } as Record<string, SetError>)[0];
+
+/** The reason of a refusal, for people. */
+export const whyOf = (e: SetError): string => e.description ?? e.type;
 
 /** A result reference (RFC 8620 §3.7). */
 export function ref(resultOf: string, name: string, path: string) {
   return { resultOf, name, path };
 }
+
+/** A key as a part of the path of a patch (RFC 6901). */
+export const pointer = (key: string): string => key.replaceAll("~", "~0").replaceAll("/", "~1");
 
 export class Client {
   session: Session | null = null;

@@ -9,8 +9,9 @@ import { addDays, addMonths, parseDuration, startOfMonth, type Day } from "./day
 import * as db from "./db";
 import { hueOf } from "./hue";
 import { identities } from "./outgoing";
+import { flush, load } from "./outbox";
 import { own, readOwn, takeOwn } from "./own";
-import { attempt, client, home, offers, online, session } from "./session";
+import { attempt, client, follow, home, offers, online, session } from "./session";
 import { browserZone, instant, isZone, localTime } from "./zone";
 
 export const capability = "urn:ietf:params:jmap:calendars";
@@ -147,7 +148,8 @@ async function begin(): Promise<void> {
     await takeOwn(answers.get("own")!);
     takeCalendars(answers);
   });
-  listen();
+  follow(["Calendar", "CalendarEvent"], hear, renew);
+  void load().then(flush);
 }
 
 const calendarCalls = (): Call[] => accounts().map((accountId) => ["Calendar/get", { accountId, ids: null }, `c${accountId}`]);
@@ -211,7 +213,8 @@ function readMonth(month: Month): Promise<void> {
 
 async function askMonth(month: Month): Promise<void> {
   const before = edits;
-  const list = offers(capability) ? await attempt(() => fetchMonth(month)) : [];
+  // A refusal, of a server with too much to do for one, is no empty month.
+  const list = offers(capability) ? await attempt(() => fetchMonth(month)).catch(() => undefined) : [];
   // An answer from before a change of the person does not undo it on the screen.
   if (list && edits !== before) return askMonth(month);
   const known = list ?? months.peek().get(month) ?? (await db.get<Kept[]>("facts", `events:${month}`));
@@ -272,24 +275,15 @@ export function showChange(changes: [key: string, event: CalendarEvent | null][]
 /** Grows with each change of calendars or events, of the person or pushed. */
 export const revision = signal(0);
 
+/** Reads calendars and events again. */
+const renew = () => readCalendars().then(() => (online.peek() ? refresh() : undefined)).then(flush);
+
 /** Reads again what is shown; other months are read again when they are shown. */
 export async function refresh(): Promise<void> {
   edits++;
   revision.value++;
   await Promise.all(wanted.map(readMonth));
   months.value = new Map([...months.value].filter(([m]) => wanted.includes(m)));
-}
-
-let listening: (() => void) | null = null;
-
-function listen(): void {
-  if (!client.session) return;
-  listening?.();
-  listening = client.listen(["Calendar", "CalendarEvent"], hear, (up) => {
-    // A change before the stream was open is not pushed.
-    if (up) void readCalendars().then(refresh);
-    else online.value = false;
-  });
 }
 
 const states = new Map<string, string>();
@@ -305,13 +299,6 @@ function hear(pushed: States): void {
       else events = true;
     }
   }
-  void (calendars ? readCalendars() : Promise.resolve()).then(() => { if (events || calendars) return refresh(); return undefined; });
+  if (calendars) void renew();
+  else if (events) void refresh();
 }
-
-/** A server that does not answer is asked again after so many milliseconds. */
-const retryPause = 4000;
-let retry: ReturnType<typeof setInterval> | undefined;
-online.subscribe((is) => {
-  clearInterval(retry);
-  if (!is && listening) retry = setInterval(() => void readCalendars().then(() => { if (online.peek()) return refresh(); return undefined; }), retryPause);
-});

@@ -1,14 +1,15 @@
 // The address books that the person may see and their contacts: all of them in memory, and kept in the browser.
 
 import { batch, computed, signal } from "@preact/signals";
-import { ref, Refused, type States } from "../jmap/client";
+import { ref, refusalIn, Refused, whyOf, type States } from "../jmap/client";
 import type { AddressBook, Card } from "../jmap/contacts";
-import type { Call, Id, SetError } from "../jmap/types";
+import type { Call, Id } from "../jmap/types";
 import { pictureOf } from "./cardform";
 import { nameOf, sortKey } from "./cardname";
 import * as db from "./db";
 import { defer } from "./deferred";
-import { attempt, client, home, offers, online, session } from "./session";
+import { flush, load } from "./outbox";
+import { attempt, client, follow, home, offers, session } from "./session";
 
 export const contactsCapability = "urn:ietf:params:jmap:contacts";
 
@@ -67,9 +68,10 @@ export async function openContacts(): Promise<void> {
     });
   }
   if (!offers(contactsCapability)) return void (loaded.value = true);
-  await attempt(readAll);
+  await attempt(readAll).catch(() => undefined);
   loaded.value = true;
   listen();
+  void load().then(flush);
 }
 
 const states = new Map<Id, string>();
@@ -122,44 +124,29 @@ async function catchUp(accountId: Id): Promise<void> {
   }
 }
 
-let under: Promise<unknown> | null = null;
+let under: Promise<unknown> = Promise.resolve();
 
-/** Brings all that is shown up to date; one round after the other. */
-export function syncContacts(): Promise<unknown> {
-  const round = async () => attempt(async () => {
-    try {
-      await readBooks();
-      for (const id of accounts()) await catchUp(id);
-      await keep();
-    } catch (e) {
-      if (!(e instanceof Refused)) throw e;
-      await readAll(); // the server has forgotten what changed
-    }
-  });
-  const mine = (under ?? Promise.resolve()).then(round, round);
-  under = mine;
-  return mine;
+async function syncOnce(): Promise<void> {
+  try {
+    await readBooks();
+    for (const id of accounts()) await catchUp(id);
+    await keep();
+  } catch (e) {
+    if (!(e instanceof Refused) || e.type !== "cannotCalculateChanges") throw e;
+    await readAll();
+  }
 }
+
+/** Brings all that is shown up to date; one round after the other. Where the server refuses, it stays as it is. */
+export const syncContacts = (): Promise<unknown> => (under = under.then(() => attempt(syncOnce).catch(() => undefined)));
 
 let stop: (() => void) | null = null;
 
 function listen(): void {
   stop?.();
   const news = (pushed: States) => Object.entries(pushed).some(([id, of]) => "AddressBook" in of || ("ContactCard" in of && of["ContactCard"] !== states.get(id)));
-  stop = client.listen(["AddressBook", "ContactCard"], (pushed) => { if (news(pushed)) void syncContacts(); }, (up) => {
-    // A change before the stream was open is not pushed.
-    if (up) void syncContacts();
-    else online.value = false;
-  });
+  stop = follow(["AddressBook", "ContactCard"], (pushed) => { if (news(pushed)) void syncContacts(); }, () => syncContacts().then(flush));
 }
-
-/** A server that does not answer is asked again after so many milliseconds. */
-const retryPause = 4000;
-let retry: ReturnType<typeof setInterval> | undefined;
-online.subscribe((is) => {
-  clearInterval(retry);
-  if (!is && stop) retry = setInterval(() => void syncContacts(), retryPause);
-});
 
 /** Why something was not done: the server's words; "" where it did not answer. */
 export interface Failure {
@@ -169,32 +156,31 @@ export interface Failure {
 export const isFailure = (x: object): x is Failure => "why" in x;
 
 /** Changes objects of an account: cards, or address books. */
-export async function setObjects(type: "ContactCard" | "AddressBook", account: Id, args: Record<string, unknown>, last = false): Promise<{ created: Record<string, { id: Id }> } | Failure> {
+export async function setObjects(type: "ContactCard" | "AddressBook", account: Id, args: Record<string, unknown>): Promise<{ created: Record<string, { id: Id }> } | Failure> {
   try {
-    const answers = await attempt(() => client.calls([[`${type}/set`, { accountId: account, ...args }, "s"]], undefined, last));
-    const answer = answers?.get("s");
+    const answer = await attempt(() => client.call(`${type}/set`, { accountId: account, ...args }));
     if (!answer) return { why: "" };
-    const bad = Object.values({ ...answer["notCreated"], ...answer["notUpdated"], ...answer["notDestroyed"] } as Record<string, SetError>)[0];
+    const bad = refusalIn(answer);
     await syncContacts();
-    return bad ? { why: bad.description ?? bad.type } : { created: (answer["created"] as Record<string, { id: Id }> | null) ?? {} };
+    return bad ? { why: whyOf(bad) } : { created: (answer["created"] as Record<string, { id: Id }> | null) ?? {} };
   } catch (e) {
     return { why: e instanceof Error ? e.message : String(e) };
   }
 }
 
-/** Deletes contacts after some seconds; the answer takes it back until then. */
-export function removeContacts(list: Contact[], seconds: number, failed: (f: Failure) => void): () => void {
+/** Deletes contacts of one account after some seconds. The answer takes it back; false: it is too late. */
+export function removeContacts(list: Contact[], seconds: number, failed: (f: Failure) => void): () => Promise<boolean> {
   const keys = list.map((c) => c.key);
   hidden.value = new Set([...hidden.value, ...keys]);
   const show = () => (hidden.value = new Set([...hidden.value].filter((k) => !keys.includes(k))));
-  const back = defer(`contacts ${keys.join()}`, seconds, async (last) => {
-    for (const account of new Set(list.map((c) => c.account))) {
-      const done = await setObjects("ContactCard", account, { destroy: list.filter((c) => c.account === account).map((c) => c.card.id) }, last);
-      if (isFailure(done)) failed(done);
-    }
+  const back = defer({ account: list[0]!.account, type: "ContactCard", destroy: list.map((c) => c.card.id) }, seconds, async (why) => {
+    if (why) failed({ why });
+    await syncContacts();
     show();
   });
-  return () => {
-    if (back()) show();
+  return async () => {
+    const done = await back();
+    if (done) show();
+    return done;
   };
 }

@@ -1,23 +1,12 @@
-// Work that is done after some seconds, and can be taken back until then: deletions, of which no undo brings all back.
+// Deletions of events and contacts: done after some seconds, and taken back until then. They wait in the outbox, where they outlive the
+// page; a page that goes asks for them at once.
 
-const waiting = new Map<string, { timer: ReturnType<typeof setTimeout>; run: (last: boolean) => unknown }>();
+import { intend, removalsAtOnce, takeBack, type Removal } from "./outbox";
 
-/** Waiting work is done before the page goes; last: the request has to outlive the page. */
-addEventListener("pagehide", () => {
-  for (const key of [...waiting.keys()]) done(key, true);
-});
+addEventListener("pagehide", removalsAtOnce);
 
-function done(key: string, last: boolean): void {
-  const d = waiting.get(key);
-  clearTimeout(d?.timer);
-  if (waiting.delete(key)) void d!.run(last);
-}
-
-/** Runs work after some seconds. The answer takes it back; false: it is too late. */
-export function defer(key: string, seconds: number, run: (last: boolean) => unknown): () => boolean {
-  waiting.set(key, { run, timer: setTimeout(() => done(key, false), seconds * 1000) });
-  return () => {
-    clearTimeout(waiting.get(key)?.timer);
-    return waiting.delete(key);
-  };
+/** Deletes after some seconds, and then calls ended with the refusal, if any. The answer takes it back; false: it is too late. */
+export function defer(what: Omit<Removal, "kind" | "at">, seconds: number, ended: (problem?: string) => unknown): () => Promise<boolean> {
+  const intended = intend({ kind: "remove", at: Date.now() + seconds * 1000, ...what }, ended);
+  return async () => (await takeBack((await intended).key)) !== undefined;
 }

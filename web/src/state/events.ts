@@ -4,9 +4,11 @@ import { formatDuration } from "./days";
 import { defer } from "./deferred";
 import { keyOf, pending, showChange, span, viewZone, type Shown } from "./calendars";
 import { shiftLocal, shiftSeries } from "./recur";
+import type { Removal } from "./outbox";
 import { attempt, client } from "./session";
-import type { CalendarEvent, Participant, Participation } from "../jmap/calendar";
-import type { Id, SetError } from "../jmap/types";
+import { statusPatch, type CalendarEvent, type Participation } from "../jmap/calendar";
+import { refusalIn, whyOf } from "../jmap/client";
+import type { Id } from "../jmap/types";
 import { isZone, localTime } from "./zone";
 
 export type Scope = "this" | "following" | "all";
@@ -27,17 +29,15 @@ interface Done {
   created: Record<string, { id: Id }>;
 }
 
-const problemOf = (e: SetError): Problem => ({ offline: false, text: e.description ?? e.type });
 const isProblem = (x: object): x is Problem => "offline" in x;
 
-/** Carries changes of events out; people are told of those that concern them. last: the page goes. */
-async function set(account: Id, args: SetArguments, last = false): Promise<Done | Problem> {
+/** Carries changes of events out; people are told of those that concern them. */
+async function set(account: Id, args: SetArguments): Promise<Done | Problem> {
   try {
-    const answers = await attempt(() => client.calls([["CalendarEvent/set", { accountId: account, ...args, sendSchedulingMessages: true }, "s"]], undefined, last));
-    const answer = answers?.get("s");
+    const answer = await attempt(() => client.call("CalendarEvent/set", { accountId: account, ...args, sendSchedulingMessages: true }));
     if (!answer) return { offline: true };
-    const bad = Object.values({ ...answer["notCreated"], ...answer["notUpdated"], ...answer["notDestroyed"] } as Record<string, SetError>)[0];
-    return bad ? problemOf(bad) : { created: (answer["created"] as Done["created"] | null) ?? {} };
+    const bad = refusalIn(answer);
+    return bad ? { offline: false, text: whyOf(bad) } : { created: (answer["created"] as Done["created"] | null) ?? {} };
   } catch (e) {
     return { offline: false, text: e instanceof Error ? e.message : String(e) };
   }
@@ -144,7 +144,7 @@ async function split(account: Id, base: CalendarEvent, e: CalendarEvent, patch: 
 }
 
 /** The request that deletes at the server; undefined: it did not answer. */
-async function deletion(account: Id, e: CalendarEvent, scope: Scope): Promise<SetArguments | undefined> {
+async function deletion(account: Id, e: CalendarEvent, scope: Scope): Promise<Pick<Removal, "update" | "destroy"> | undefined> {
   if (!e.recurrenceId || scope === "this") return { destroy: [e.id] };
   if (scope === "all") return { destroy: [e.baseEventId!] };
   const base = await readEvent(account, e.baseEventId ?? "");
@@ -163,13 +163,12 @@ export async function remove(s: Shown, scope: Scope, all: Shown[], seconds: numb
   const sameSeries = (x: Shown) => scope !== "this" && !!e.baseEventId && x.event.baseEventId === e.baseEventId && (scope === "all" || x.from >= s.from);
   const gone = all.filter((x) => x.account === account && (x.key === s.key || sameSeries(x)));
   const settle = showChange(gone.map((x) => [x.key, null]));
-  const back = defer(s.key, seconds, async (last) => {
-    const done = await set(account, args, last);
-    if (isProblem(done)) failed(done);
+  const back = defer({ account, type: "CalendarEvent", ...args }, seconds, async (problem) => {
+    if (problem) failed({ offline: false, text: problem });
     await settle();
   });
-  return () => {
-    if (back()) pending.value = new Map([...pending.value].filter(([k]) => !gone.some((x) => x.key === k)));
+  return async () => {
+    if (await back()) pending.value = new Map([...pending.value].filter(([k]) => !gone.some((x) => x.key === k)));
   };
 }
 
@@ -181,15 +180,12 @@ export function movedTo(e: CalendarEvent, from: number, to: number): Patch {
   return { ...(start === e.start ? {} : { start }), ...(to - from === was.to - was.from ? {} : { duration: formatDuration(Math.round((to - from) / 60_000)) }) };
 }
 
-/** The address of a participant: newer servers say it in calendarAddress or email, all in sendTo. */
-export const emailOf = (p: Participant): string => (p.email ?? p.sendTo?.["imip"]?.replace(/^mailto:/iu, "") ?? "").toLowerCase();
-
 /** Answers an invitation: the organizer is told by the server. */
 export async function respond(account: Id, e: CalendarEvent, participant: Id, status: Participation, scope: Scope): Promise<Problem | undefined> {
   const id = scope === "all" && e.baseEventId ? e.baseEventId : e.id;
   const was = e.participants![participant]!;
   const settle = showChange([[keyOf(account, e.id), { ...e, participants: { ...e.participants, [participant]: { ...was, participationStatus: status } } }]]);
-  const done = await set(account, { update: { [id]: { [`participants/${participant.replaceAll("~", "~0").replaceAll("/", "~1")}/participationStatus`]: status } } });
+  const done = await set(account, { update: { [id]: statusPatch(participant, status) } });
   await settle();
   return isProblem(done) ? done : undefined;
 }

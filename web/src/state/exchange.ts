@@ -1,8 +1,8 @@
 // Mail that comes in as files (.eml, .mbox), and folders that go out as one.
 
 import { signal } from "@preact/signals";
-import type { Id } from "../jmap/types";
-import { Offline } from "../jmap/client";
+import type { Id, SetError } from "../jmap/types";
+import { Offline, whyOf } from "../jmap/client";
 import { sync } from "./sync";
 import { account, client, home } from "./session";
 
@@ -122,11 +122,11 @@ async function importSome(list: Uint8Array[], mailbox: Id, out: Imported): Promi
   if (Object.keys(emails).length === 0) return;
   const answer = await client.call("Email/import", { accountId: account.value, emails });
   out.done += Object.keys((answer["created"] as object | null) ?? {}).length;
-  for (const problem of Object.values((answer["notCreated"] as Record<string, { type: string; description?: string }> | null) ?? {})) {
+  for (const problem of Object.values((answer["notCreated"] as Record<string, SetError> | null) ?? {})) {
     if (problem.type === "alreadyExists") out.done++;
     else {
       out.refused++;
-      out.why = problem.description ?? problem.type;
+      out.why = whyOf(problem);
     }
   }
 }

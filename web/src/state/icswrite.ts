@@ -1,9 +1,8 @@
 // Events as an .ics file (RFC 5545): the properties that the editor knows. Times of time zones are written with the name of the zone,
 // whose rules every program has.
 
-import type { CalendarEvent, RecurrenceRule } from "../jmap/calendar";
+import { emailOf, type CalendarEvent, type RecurrenceRule } from "../jmap/calendar";
 import { parseDuration } from "./days";
-import { emailOf } from "./events";
 import { basic, fold, quoted, text } from "./invitation";
 import { owner } from "./written";
 

@@ -79,7 +79,17 @@ export interface AnswerSent extends Submitted {
   event?: Answered;
 }
 
-export type Intended = Change | FolderChange | Sending | Redirection | AnswerSent;
+/** A deletion of events or contacts at a time; until then it can be taken back. A series may lose its end: that is an update. */
+export interface Removal {
+  kind: "remove";
+  account: Id;
+  at: number;
+  type: "CalendarEvent" | "ContactCard";
+  update?: Record<Id, Record<string, unknown>>;
+  destroy?: Id[];
+}
+
+export type Intended = Change | FolderChange | Sending | Redirection | AnswerSent | Removal;
 export type Intention = Intended & { key: string };
 
 /** The most messages that one call changes or reads: every server accepts so many. */
@@ -135,10 +145,14 @@ export async function load(): Promise<void> {
 /** Those of them that the browser keeps, so that another page of this browser may have done them. */
 const keptHere = new Set<string>();
 
-/** Takes an intention: kept before this returns, told to the server soon. */
-export async function intend(i: Intended): Promise<Intention> {
+/** The functions that are called at the end of intentions of this page, by key: with the refusal, if any. */
+const endings = new Map<string, (problem?: string) => unknown>();
+
+/** Takes an intention: kept before this returns, told to the server soon. ended is called then; without it a refusal is in refusals. */
+export async function intend(i: Intended, ended?: (problem?: string) => unknown): Promise<Intention> {
   const whole = { ...i, key: `${Date.now().toString(36).padStart(10, "0")}-${(serial++).toString(36).padStart(4, "0")}-${page}` } as Intention;
   waiting.value = [...waiting.value, whole];
+  if (ended) endings.set(whole.key, ended);
   if (whole.kind === "change") for (const since of unknown) since.push(whole);
   if (await db.keep("outbox", whole.key, whole)) keptHere.add(whole.key);
   void flush();
@@ -187,7 +201,10 @@ export const pauseBefore = (n: number, asked: number) => asked + Math.min(60_000
 let running = "";
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Sends the waiting actions to the server, in order. A message to send later is passed over until its time. */
+/** Mail waits for a page that shows what is refused of it, as the pages of calendar and contacts do not. */
+const isOurs = (i: Intention) => i.kind === "remove" || told !== null;
+
+/** Sends the waiting actions to the server, in order. What is for later is passed over until its time. */
 export async function flush(): Promise<void> {
   if (running || phase.value !== "in") return;
   clearTimeout(timer);
@@ -197,14 +214,14 @@ export async function flush(): Promise<void> {
   }
   for (;;) {
     const now = Date.now();
-    const next = waiting.value.find((i) => due(i, now));
+    const next = waiting.value.find((i) => isOurs(i) && due(i, now));
     if (!next) break;
     running = next.key;
     const goesOn = await alone(() => carryOut(next));
     running = "";
     if (!goesOn) return;
   }
-  const later = waiting.value.flatMap((i) => ("at" in i ? [i.at] : []));
+  const later = waiting.value.flatMap((i) => (isOurs(i) && "at" in i ? [i.at] : []));
   if (later.length > 0) timer = setTimeout(() => void flush(), Math.max(0, Math.min(...later) - Date.now()));
 }
 
@@ -252,14 +269,18 @@ async function tell(i: Intention): Promise<Outcome> {
     case "send": return { problem: await tellSending(i) };
     case "redirect": return { problem: await tellRedirection(i) };
     case "answer": return { problem: await tellAnswer(i) };
+    case "remove": return { problem: await tellRemoval(i) };
   }
 }
 
 async function settle(i: Intention, problem: string | undefined, answers?: Answers): Promise<void> {
   if (problem) for (const since of unknown) since.splice(0, since.length, ...since.filter((c) => (c as Intention).key !== i.key));
-  if (problem) refusals.value = [...refusals.value, { key: i.key, text: problem, intention: i }];
+  const ended = endings.get(i.key);
+  endings.delete(i.key);
+  if (problem && !ended) refusals.value = [...refusals.value, { key: i.key, text: problem, intention: i }];
   waiting.value = waiting.value.filter((w) => w.key !== i.key);
   await db.remove("outbox", i.key);
+  ended?.(problem);
   told?.(i, problem ? null : (answers ?? new Map()));
 }
 
@@ -267,6 +288,9 @@ function first(errors: Record<string, SetError> | null | undefined, ...known: st
   for (const e of Object.values(errors ?? {})) if (!known.includes(e.type)) return e;
   return undefined;
 }
+
+/** The refusal in the answer to a change. What is gone meanwhile needs no change any more. */
+const lasting = (answer: Record<string, any>) => first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound");
 
 async function tellChange(i: Change): Promise<Outcome> {
   const set: Call = ["Email/set", { accountId: i.account, update: i.update, destroy: i.destroy }, "set"];
@@ -276,14 +300,30 @@ async function tellChange(i: Change): Promise<Outcome> {
     return client.calls([set]); // it may not be the change that was refused
   });
   const answer = answers.get("set")!;
-  // A message that is gone meanwhile needs no change any more.
-  return { problem: first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound"), answers };
+  return { problem: lasting(answer), answers };
 }
 
 async function tellFolders(i: FolderChange): Promise<SetError | undefined> {
   const destroy = i.destroy.length > 0 ? { destroy: i.destroy, onDestroyRemoveEmails: true } : {};
   const answer = await client.call("Mailbox/set", { accountId: i.account, update: i.update, ...destroy });
-  return first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound");
+  return lasting(answer);
+}
+
+/** Deletes events, of which the people invited hear, or contacts. last: the page goes. */
+async function tellRemoval(i: Removal, last = false): Promise<SetError | undefined> {
+  const { account: accountId, type, update, destroy } = i;
+  const answers = await client.calls([[`${type}/set`, { accountId, update, destroy, ...(type === "CalendarEvent" ? { sendSchedulingMessages: true } : {}) }, "set"]], undefined, last);
+  const answer = answers.get("set")!;
+  return lasting(answer);
+}
+
+/** Asks for all deletions in requests that outlive the page. What the browser keeps of them stays for another page, until the server has answered. */
+export function removalsAtOnce(): void {
+  for (const i of waiting.value) {
+    if (i.kind !== "remove" || i.key === running) continue;
+    waiting.value = waiting.value.filter((w) => w !== i);
+    void tellRemoval(i, true).then((problem) => settle(i, problem && (problem.description || problem.type)), () => undefined);
+  }
 }
 
 /** The id of a message that is in Sent already: a request whose answer was lost may have been carried out. */

@@ -2,6 +2,7 @@
 // templates (urn:doublet:jmap:preferences, doc/jmap.md).
 
 import { computed, signal } from "@preact/signals";
+import { pointer, refusalIn, whyOf } from "../jmap/client";
 import * as db from "./db";
 import { attempt, client, home } from "./session";
 
@@ -27,15 +28,15 @@ export async function setOwn(name: string, value: string | null): Promise<"offli
   else next.set(name, value);
   own.value = next;
   try {
-    const path = `values/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+    const path = `values/${pointer(name)}`;
     const answer = await attempt(() => client.call("Preferences/set", { accountId: home.value, update: { singleton: { [path]: value } } }));
-    const problem = (answer?.["notUpdated"] as Record<string, { type: string; description?: string }> | null | undefined)?.["singleton"];
+    const problem = answer && refusalIn(answer);
     if (answer && !problem) {
       await db.put("facts", "own", [...own.value]);
       return undefined;
     }
     own.value = before;
-    return problem ? (problem.description ?? problem.type) : "offline";
+    return problem ? whyOf(problem) : "offline";
   } catch (e) {
     own.value = before;
     return e instanceof Error ? e.message : String(e);

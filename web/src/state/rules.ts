@@ -2,7 +2,7 @@
 // doc/jmap.md), and the scripts as text (RFC 9661).
 
 import type { Id, SetError } from "../jmap/types";
-import { Refused } from "../jmap/client";
+import { refusalIn, Refused, whyOf } from "../jmap/client";
 import { attempt, client, home } from "./session";
 
 export type Field = "from" | "recipients" | "subject" | "header" | "list" | "text" | "size" | "attachment";
@@ -87,17 +87,17 @@ export async function writeRules(rules: Rule[], state: string): Promise<"stored"
   try {
     const answer = await attempt(() => client.call("SieveRules/set", { accountId: home.value, ifInState: state, update: { singleton: { rules } } }));
     if (!answer) return "offline";
-    refuse((answer["notUpdated"] as Record<string, SetError> | null)?.["singleton"]);
+    const problem = refusalIn(answer);
+    if (problem) throw new Refused(problem.type, problem.description);
     return "stored";
   } catch (e) {
-    if (e instanceof Refused && e.type === "stateMismatch") return "changed";
+    if (isChanged(e)) return "changed";
     throw e;
   }
 }
 
-function refuse(problem: SetError | null | undefined): void {
-  if (problem) throw new Refused(problem.type, problem.description);
-}
+/** Reports if an error says that rules or scripts are not those of a state. */
+export const isChanged = (e: unknown) => e instanceof Refused && e.type === "stateMismatch";
 
 /** A message of a dry run, with what would be done with it in the words of Sieve. */
 export interface Tried {
@@ -122,13 +122,18 @@ export async function suggest(emailId: Id): Promise<Condition[] | undefined> {
   return answer?.["conditions"] as Condition[] | undefined;
 }
 
-/** Reads the scripts of the person. */
-export async function readScripts(): Promise<Script[] | undefined> {
-  return attempt(async () => (await client.call("SieveScript/get", { accountId: home.value, ids: null }))["list"] as Script[]);
+/** Reads the scripts of the person, and their state. */
+export async function readScripts(): Promise<{ state: string; list: Script[] } | undefined> {
+  return (await attempt(() => client.call("SieveScript/get", { accountId: home.value, ids: null }))) as { state: string; list: Script[] } | undefined;
 }
 
+/** Reads the text of a script. */
 export async function readScript(s: Script): Promise<string | undefined> {
-  return attempt(async () => (await client.fetch(client.blobURL(home.value, s.blobId, "application/sieve", "script.sieve"))).text());
+  return attempt(async () => {
+    const answer = await client.fetch(client.blobURL(home.value, s.blobId, "application/sieve", "script.sieve"));
+    if (!answer.ok) throw new Refused("script", `${answer.status} ${answer.statusText}`);
+    return answer.text();
+  });
 }
 
 /** A mistake in a script; line 0 is the script as a whole. */
@@ -137,7 +142,7 @@ export interface Mistake {
   text: string;
 }
 
-const mistakesOf = (problem: SetError | null | undefined): Mistake[] => problem ? (problem.description ?? problem.type).split("\n").map((one) => {
+const mistakesOf = (problem: SetError | null | undefined): Mistake[] => problem ? whyOf(problem).split("\n").map((one) => {
   const found = /^line (\d+): (.*)$/u.exec(one);
   return found ? { line: Number(found[1]), text: found[2]! } : { line: 0, text: one };
 }) : [];
@@ -148,19 +153,18 @@ export async function mistakesIn(text: string, signal?: AbortSignal): Promise<Mi
   return answer && mistakesOf(answer["error"] as SetError | null);
 }
 
-/** Stores a script as text, and switches it on; its mistakes if it has some. */
-export async function writeScript(id: Id | null, text: string, activate: boolean): Promise<Mistake[] | undefined> {
+/** Stores a script as text, if the scripts are those of a state, and switches it on; its mistakes if it has some. */
+export async function writeScript(id: Id | null, text: string, activate: boolean, state: string): Promise<Mistake[] | undefined> {
   const content = { blobId: "#text" };
   const answers = await attempt(() => client.calls([
     ["Blob/upload", { accountId: home.value, create: { text: { type: "application/sieve", data: [{ "data:asText": text }] } } }, "b"],
     ["SieveScript/set", {
-      accountId: home.value, ...(id ? { update: { [id]: content } } : { create: { a: { name: "rules", ...content } } }),
+      accountId: home.value, ifInState: state, ...(id ? { update: { [id]: content } } : { create: { a: { name: "rules", ...content } } }),
       ...(activate ? { onSuccessActivateScript: id ?? "#a" } : {}),
     }, "s"],
   ]));
   if (!answers) return undefined;
-  const set = answers.get("s")!;
-  return mistakesOf((set["notUpdated"] as Record<string, SetError> | null)?.[id ?? ""] ?? (set["notCreated"] as Record<string, SetError> | null)?.["a"]);
+  return mistakesOf(refusalIn(answers.get("s")!));
 }
 
 /** Switches a script on. */

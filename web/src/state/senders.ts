@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { Address, Id, Message } from "../jmap/types";
-import { Refused } from "../jmap/client";
+import { pointer, refusalIn, Refused } from "../jmap/client";
 import * as db from "./db";
 import { messages } from "./messages";
 import { attempt, client, home } from "./session";
@@ -35,10 +35,10 @@ export async function readBlocked(): Promise<void> {
 /** Blocks a sender, or ends that; false: the server was not reached. */
 export async function block(sender: string, on: boolean): Promise<boolean> {
   const key = sender.toLowerCase();
-  const path = `senders/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+  const path = `senders/${pointer(key)}`;
   const answer = await attempt(() => client.call("BlockedSenders/set", { accountId: home.value, update: { singleton: { [path]: on || null } } }));
   if (!answer) return false;
-  const problem = (answer["notUpdated"] as Record<string, { type: string; description?: string }> | null)?.["singleton"];
+  const problem = refusalIn(answer);
   if (problem) throw new Refused(problem.type, problem.description);
   const next = new Set(blocked.value ?? []);
   if (on) next.add(key);

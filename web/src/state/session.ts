@@ -1,7 +1,7 @@
 // The person who is signed in, and the state of the connection.
 
 import { computed, signal } from "@preact/signals";
-import { Client, clockTolerance, Offline, SignedOut } from "../jmap/client";
+import { Client, clockTolerance, Offline, SignedOut, type States } from "../jmap/client";
 import type { Id, Session } from "../jmap/types";
 import * as db from "./db";
 
@@ -208,6 +208,31 @@ export async function attempt<T>(work: () => Promise<T>): Promise<T | undefined>
     }
     throw e;
   }
+}
+
+/** A server that does not answer is asked again after so many milliseconds. */
+const retryPause = 4000;
+
+/**
+ * Listens for changes of types until the answer is called. renew reads what changed while nobody listened: when the stream opens or
+ * ends, and again and again while the server does not answer.
+ */
+export function follow(types: string[], changed: (states: States) => void, renew: () => unknown): () => void {
+  let retry: ReturnType<typeof setInterval> | undefined;
+  const end = client.listen(types, changed, (up) => {
+    if (!up && !online.peek()) return;
+    if (!up) online.value = false; // the server may go on, or a mate of it: the next answer tells
+    renew();
+  });
+  const forget = online.subscribe((is) => {
+    clearInterval(retry);
+    retry = is ? undefined : setInterval(renew, retryPause);
+  });
+  return () => {
+    end();
+    forget();
+    clearInterval(retry);
+  };
 }
 
 export function localStorageGet(key: string): string | null {

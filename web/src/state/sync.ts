@@ -12,7 +12,7 @@ import { answerPatch, asking, flush, load as loadOutbox, onDone, telling, type I
 import { findOutgoing, identities, outgoing } from "./outgoing";
 import { readOwn, takeOwn } from "./own";
 import { place, type Place } from "./place";
-import { account, attempt, client, home, online, phase } from "./session";
+import { account, attempt, client, follow, home, phase } from "./session";
 import { hasPins, pin } from "./view";
 
 const states = { Email: "", Mailbox: "", Thread: "" };
@@ -77,27 +77,9 @@ let syncAgain = false;
 
 function listen(): void {
   if (!client.session) return;
-  stop = client.listen(
-    ["Mailbox", "Email", "EmailDelivery"],
-    hear,
-    (up) => {
-      // Its end may be that of the server: the next answer, a mate's maybe, tells.
-      if (!up && online.value) {
-        online.value = false;
-        void sync().then(flush);
-      } else if (up) void sync().then(flush);
-    },
-  );
+  stop = follow(["Mailbox", "Email", "EmailDelivery"], hear, () => sync().then(flush));
   onDone((of) => (of === account.value && states.Email ? syncCalls(of) : []), settled);
 }
-
-/** The pause between attempts to reach a server that does not answer, in milliseconds. */
-const retryPause = 4000;
-let retry: ReturnType<typeof setInterval> | undefined;
-online.subscribe((is) => {
-  clearInterval(retry);
-  if (!is) retry = setInterval(() => void sync().then(flush), retryPause);
-});
 
 /** Brings the screen up to date with the server. */
 export const sync = () => catchUp();

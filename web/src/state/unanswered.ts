@@ -2,10 +2,9 @@
 
 import { signal } from "@preact/signals";
 import { ref } from "../jmap/client";
-import type { CalendarEvent } from "../jmap/calendar";
+import { emailOf, type CalendarEvent } from "../jmap/calendar";
 import { capability, viewZone } from "./calendars";
 import { addDays, type Day } from "./days";
-import { emailOf } from "./events";
 import { identities } from "./outgoing";
 import { attempt, client, home, offers } from "./session";
 import { guests } from "./written";

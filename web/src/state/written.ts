@@ -1,8 +1,7 @@
 // An event as the editor has it: what is read of one, and what is written of it. What the editor does not know stays as it is.
 
-import type { Alert, CalendarEvent, Participant } from "../jmap/calendar";
+import { emailOf, type Alert, type CalendarEvent, type Participant } from "../jmap/calendar";
 import type { Address, Id } from "../jmap/types";
-import { emailOf } from "./events";
 import { addDays, daysBetween, formatDuration, parseDuration, type Day } from "./days";
 import { readRepeat, rulesOf, type Repeat } from "./recur";
 import { instant, isZone, localTime } from "./zone";

@@ -1,6 +1,7 @@
 // Messages put aside: snoozed until a time, pinned, or of a muted conversation.
 
 import { useEffect } from "preact/hooks";
+import { refusalIn, whyOf } from "../jmap/client";
 import type { Id, Message } from "../jmap/types";
 import { chosen, done, here, keyword, moveTo, ofThreads } from "../state/actions";
 import { change } from "../state/change";
@@ -35,8 +36,8 @@ async function setSnoozed(args: Record<string, unknown>): Promise<boolean> {
   try {
     const answer = await attempt(() => client.call("SnoozedEmail/set", { accountId: home.value, ...args }));
     if (!answer) return say(t("cannotReach")), false;
-    const problem = Object.values({ ...(answer["notUpdated"] as object | null), ...(answer["notDestroyed"] as object | null) })[0] as { type: string; description?: string } | undefined;
-    if (problem) say(t("refusedByServer", problem.description ?? problem.type));
+    const problem = refusalIn(answer);
+    if (problem) say(t("refusedByServer", whyOf(problem)));
     await sync();
     return !problem;
   } catch (e) {

@@ -2,28 +2,36 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { mistakesIn, readScript, readScripts, writeScript, type Mistake, type Script } from "../state/rules";
+import { isChanged, mistakesIn, readScript, readScripts, writeScript, type Mistake, type Script } from "../state/rules";
 import { say } from "../state/screen";
 import { t } from "../text";
 import { tu } from "../text/rules";
 
 export function ScriptEditor({ close }: { close: () => void }) {
-  const scripts = useSignal<Script[] | null>(null);
+  const scripts = useSignal<{ state: string; list: Script[] } | null>(null);
   const chosen = useSignal<Script | null>(null);
   const text = useSignal("");
   const mistakes = useSignal<Mistake[] | null>(null);
   const area = useRef<HTMLTextAreaElement>(null);
   const gutter = useRef<HTMLOListElement>(null);
   const failed = (e: unknown) => void say(t("refusedByServer", e instanceof Error ? e.message : String(e)));
+  // A text that could not be read must not be saved as an empty one.
   const pick = async (s: Script | undefined) => {
+    const read = s ? await readScript(s) : "";
+    if (read === undefined) return void say(t("cannotReach"));
     chosen.value = s ?? null;
-    text.value = s ? ((await readScript(s)) ?? "") : "";
+    text.value = read;
+    return true;
+  };
+  const begin = async () => {
+    const all = await readScripts();
+    if (!all) return void say(t("cannotReach"));
+    if (!(await pick(all.list.find((s) => s.isActive) ?? all.list.find((s) => s.name === "rules") ?? all.list[0]))) return undefined;
+    scripts.value = all;
+    return true;
   };
   useEffect(() => {
-    void readScripts().then((list) => {
-      scripts.value = list ?? [];
-      return pick(list?.find((s) => s.isActive) ?? list?.find((s) => s.name === "rules") ?? list?.[0]);
-    }).catch(failed);
+    void begin().then((is) => is || close(), (e: unknown) => { failed(e); close(); });
   }, []);
   useEffect(() => {
     const stop = new AbortController();
@@ -36,14 +44,17 @@ export function ScriptEditor({ close }: { close: () => void }) {
   }, [text.value]);
   const save = async (activate: boolean) => {
     try {
-      const found = await writeScript(chosen.value?.id ?? null, text.value, activate);
+      const found = await writeScript(chosen.value?.id ?? null, text.value, activate, scripts.value!.state);
       if (!found) return void say(t("cannotReach"));
       mistakes.value = found;
       if (found.length > 0) return undefined;
       say(t("saved"));
       close();
     } catch (e) {
-      failed(e);
+      if (!isChanged(e)) return failed(e);
+      const now = await readScripts().catch(() => undefined);
+      if (now) scripts.value = now;
+      say(tu("ruleScriptChanged"), undefined, 12);
     }
     return undefined;
   };
@@ -59,10 +70,10 @@ export function ScriptEditor({ close }: { close: () => void }) {
   if (!scripts.value) return <p role="status">{t("loading")}</p>;
   return (
     <form class="script" onSubmit={(e) => { e.preventDefault(); void save(off); }}>
-      {scripts.value.length > 1 && (
+      {scripts.value.list.length > 1 && (
         <label class="field"><span>{tu("ruleScriptName")}</span>
-          <select value={chosen.value?.id ?? ""} onChange={(e) => void pick(scripts.value!.find((s) => s.id === e.currentTarget.value)).catch(failed)}>
-            {scripts.value.map((s) => <option key={s.id} value={s.id}>{s.isActive ? tu("ruleScriptActive", s.name) : s.name}</option>)}
+          <select value={chosen.value?.id ?? ""} onChange={(e) => void pick(scripts.value!.list.find((s) => s.id === e.currentTarget.value)).catch(failed)}>
+            {scripts.value.list.map((s) => <option key={s.id} value={s.id}>{s.isActive ? tu("ruleScriptActive", s.name) : s.name}</option>)}
           </select></label>
       )}
       <div class="script-text">

@@ -1,5 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { refusalIn, whyOf } from "../jmap/client";
 import type { Identity, Vacation } from "../jmap/types";
 import { identities } from "../state/outgoing";
 import { allowed, disallow } from "../state/pictures";
@@ -88,8 +89,8 @@ function OneIdentity({ i }: { i: Identity }) {
   const signature = useSignal({ html: i.htmlSignature, text: i.textSignature });
   const save = () => void attempt(async () => {
     const answer = await client.call("Identity/set", { accountId: account.value, update: { [i.id]: { name: name.value, textSignature: signature.value.text, htmlSignature: signature.value.html } } });
-    const problem = (answer["notUpdated"] as Record<string, { type: string; description?: string }> | null)?.[i.id];
-    if (problem) return say(t("refusedByServer", problem.description ?? problem.type));
+    const problem = refusalIn(answer);
+    if (problem) return say(t("refusedByServer", whyOf(problem)));
     identities.value = identities.value.map((x) => (x.id === i.id ? { ...x, name: name.value, textSignature: signature.value.text, htmlSignature: signature.value.html } : x));
     return say(t("saved"));
   });
@@ -125,8 +126,8 @@ function Away() {
   const save = () => void attempt(async () => {
     const { isEnabled, fromDate, toDate, subject, textBody } = v.value!;
     const answer = await client.call("VacationResponse/set", { accountId: account.value, update: { singleton: { isEnabled, fromDate, toDate, subject, textBody } } });
-    const problem = (answer["notUpdated"] as Record<string, { type: string; description?: string }> | null)?.["singleton"];
-    say(problem ? t("refusedByServer", problem.description ?? problem.type) : t("saved"));
+    const problem = refusalIn(answer);
+    say(problem ? t("refusedByServer", whyOf(problem)) : t("saved"));
   });
   return (
     <section>

@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import { refusalIn, whyOf } from "../jmap/client";
 import type { Id, Mailbox } from "../jmap/types";
 import { moveTo } from "../state/actions";
 import { below, inTrash } from "../state/folders";
@@ -165,8 +166,8 @@ async function setMailbox(args: Record<string, unknown>): Promise<string | undef
   const answer = await attempt(() => client.call("Mailbox/set", { accountId: account.value, ...args }));
   if (!answer) return t("cannotReach");
   void sync();
-  const problems = Object.values({ ...answer["notCreated"], ...answer["notUpdated"], ...answer["notDestroyed"] }) as { type: string; description?: string }[];
-  return problems[0] && t("refusedByServer", problems[0].description ?? problems[0].type);
+  const problem = refusalIn(answer);
+  return problem && t("refusedByServer", whyOf(problem));
 }
 
 function newFolder(): void {

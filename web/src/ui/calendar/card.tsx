@@ -2,9 +2,9 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import type { CalendarEvent, Participation } from "../../jmap/calendar";
+import { emailOf, type CalendarEvent, type Participation } from "../../jmap/calendar";
 import { mayWrite, revision, viewZone, type Shown } from "../../state/calendars";
-import { emailOf, readEvent, respond } from "../../state/events";
+import { readEvent, respond } from "../../state/events";
 import { identities } from "../../state/outgoing";
 import { closeQuery } from "../../state/route";
 import { narrow } from "../../state/screen";

@@ -8,7 +8,7 @@ import { instant, localTime } from "../../state/zone";
 import { localAt, moveEvent, newEvent } from "./open";
 import { days } from "./view";
 
-export interface Drag {
+interface Drag {
   kind: "create" | "move" | "resize";
   event: Shown | null;
   day: Day;
@@ -106,7 +106,7 @@ export function beginDrag(e: PointerEvent, kind: Drag["kind"], s: Shown | null):
 }
 
 /** The day below a pointer in the month. */
-export const dayBelow = (x: number, y: number): Day | undefined =>
+const dayBelow = (x: number, y: number): Day | undefined =>
   document.elementsFromPoint(x, y).map((e) => (e as HTMLElement).dataset["day"]).find((d) => d !== undefined);
 
 /** The days that are being dragged over in the month. */

@@ -2,9 +2,10 @@
 
 import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { emailOf } from "../../jmap/calendar";
 import { mayWrite, shelves, span, viewZone, type Shown } from "../../state/calendars";
 import { addDays, daysBetween } from "../../state/days";
-import { change, createEvent, emailOf, type Patch, type Scope } from "../../state/events";
+import { change, createEvent, type Patch, type Scope } from "../../state/events";
 import { identities } from "../../state/outgoing";
 import { firstFitting } from "../../state/recur";
 import { closeQuery } from "../../state/route";

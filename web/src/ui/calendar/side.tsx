@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { CalendarEvent } from "../../jmap/calendar";
-import type { SetError } from "../../jmap/types";
+import { refusalIn, whyOf } from "../../jmap/client";
 import { keyOf, mayWrite, readCalendars, refresh, revision, shelves, viewZone, weekStart, type Shelf } from "../../state/calendars";
 import { addDays, addMonths, startOfMonth, startOfWeek, type Day } from "../../state/days";
 import { colourOf } from "../../state/hue";
@@ -93,11 +93,15 @@ function Line({ s }: { s: Shelf }) {
 
 /** Changes calendars: on the screen at once. Why the server refused it, if it did. */
 async function setCalendar(account: string, args: Record<string, unknown>): Promise<string | undefined> {
-  const answer = await attempt(() => client.call("Calendar/set", { accountId: account, ...args })).catch((e: unknown) => ({ notUpdated: { x: { type: e instanceof Error ? e.message : String(e) } } }));
-  if (!answer) return tk("offlineChange");
-  const bad = Object.values({ ...answer["notCreated" as never] as object, ...answer["notUpdated" as never] as object, ...answer["notDestroyed" as never] as object } as Record<string, SetError>)[0];
-  await readCalendars();
-  return bad && t("refusedByServer", bad.description ?? bad.type);
+  try {
+    const answer = await attempt(() => client.call("Calendar/set", { accountId: account, ...args }));
+    if (!answer) return tk("offlineChange");
+    const bad = refusalIn(answer);
+    await readCalendars();
+    return bad && t("refusedByServer", whyOf(bad));
+  } catch (e) {
+    return t("refusedByServer", e instanceof Error ? e.message : String(e));
+  }
 }
 
 async function set(s: Shelf, change: Partial<Pick<Shelf, "isVisible" | "name" | "color">>): Promise<void> {
@@ -128,7 +132,7 @@ function shelfMenu(at: Element, s: Shelf): void {
       kind: "ask", title: tk("renameCalendar"), text: tk("calendarName"), yes: t("save"), input: s.name,
       done: (name) => { if (typeof name === "string" && name.trim()) void set(s, { name: name.trim() }); },
     }) }, { text: `${tk("colour")} …`, icon: "label", run: () => openMenu(at, (Object.keys(hues) as Hue[]).map((h) => ({ text: tf(h), icon: "calendar", hue: hues[h], run: () => void set(s, { color: colourOf(h) }) }))) }] : []),
-    ...(mayWrite(s) ? [{ text: tk("importEvents"), icon: "plus", run: () => void import("./files").then((m) => m.chooseFile(s)) }] : []),
+    ...(mayWrite(s) ? [{ text: tk("importEvents"), icon: "plus", run: () => void import("./files").then((m) => m.importEvents(s)) }] : []),
     { text: tk("exportCalendar"), icon: "download", run: () => void import("./files").then((m) => m.exportCalendar(s)) },
     ...(s.myRights.mayDelete && !s.isDefault ? [{ text: tk("deleteCalendar"), icon: "trash", run: () => (sheet.value = {
       kind: "ask", title: tk("deleteCalendar"), text: tk("deleteCalendarAsk", s.name), yes: t("delete"), danger: true,

@@ -1,5 +1,6 @@
 // "Add to contacts", from a message.
 
+import { refusalIn, whyOf } from "../../jmap/client";
 import type { AddressBook, Card } from "../../jmap/contacts";
 import type { Address, Id } from "../../jmap/types";
 import { newCard, readCard } from "../../state/cardform";
@@ -39,8 +40,8 @@ async function add(a: Address): Promise<true> {
   const { given, surname } = readCard({ name: { full: plainName(a) } } satisfies Partial<Card>, book.id);
   const form = { ...readCard({}, book.id), given, surname, emails: [{ id: "", text: a.email, context: "" as const }] };
   const made = await client.call("ContactCard/set", { accountId, create: { c: newCard(form) } });
-  const bad = Object.values((made["notCreated"] ?? {}) as Record<string, { type: string; description?: string }>)[0];
-  if (bad) say(t("refusedByServer", bad.description ?? bad.type));
+  const bad = refusalIn(made);
+  if (bad) say(t("refusedByServer", whyOf(bad)));
   else say(tn("added", name), open((made["created"] as Record<string, { id: Id }>)["c"]!.id));
   return true;
 }

@@ -5,44 +5,23 @@ import { say } from "../../state/screen";
 import { client } from "../../state/session";
 import { largestFile, readCards } from "../../state/vcard";
 import { writeCards } from "../../state/vcardwrite";
-import { count, size, t } from "../../text";
+import { count, size } from "../../text";
 import { tn } from "../../text/contacts";
+import { chooseFile, createAll } from "../importfile";
 import { saveFile } from "../savefile";
-import type { SetError } from "../../jmap/types";
 
-/** So many contacts are created in one call. */
-const piece = 100;
-
-export function chooseFile(to: Book): void {
-  const input = document.createElement("input");
-  input.type = "file";
-  input.accept = ".vcf,text/vcard,text/x-vcard";
-  input.onchange = () => {
-    const file = input.files?.[0];
-    if (file) void takeFile(file, to);
-  };
-  input.click();
-}
+export const importCards = (to: Book) => chooseFile(".vcf,text/vcard,text/x-vcard", (file) => takeFile(file, to));
 
 async function takeFile(file: File, to: Book): Promise<void> {
   if (file.size > largestFile) return void say(tn("tooLarge", size(largestFile)));
   const cards = readCards(await file.text());
   if (cards.length === 0) return void say(tn("noCards"));
-  let done = 0, refused = 0, why = "";
   try {
-    for (let i = 0; i < cards.length; i += piece) {
-      const create = Object.fromEntries(cards.slice(i, i + piece).map((c, n) => [`c${n}`, { ...c, addressBookIds: { [to.id]: true } }]));
-      const answer = await client.call("ContactCard/set", { accountId: to.account, create });
-      done += Object.keys((answer["created"] ?? {}) as object).length;
-      const bad = Object.values((answer["notCreated"] ?? {}) as Record<string, SetError>);
-      refused += bad.length;
-      if (bad[0]) why = bad[0].description ?? bad[0].type;
-    }
+    const { done, refused, why } = await createAll("ContactCard", to.account, cards.map((c) => ({ ...c, addressBookIds: { [to.id]: true } })));
     say(refused > 0 ? tn("notImported", count(done), count(refused), why) : tn("imported", count(done)), undefined, 10);
-  } catch (e) {
-    say(e instanceof Error ? t("refusedByServer", e.message) : t("cannotReach"));
+  } finally {
+    await syncContacts();
   }
-  await syncContacts();
   return undefined;
 }
 

@@ -67,7 +67,13 @@ export async function merge(list: Contact[]): Promise<void> {
   }
   const back = removeContacts(others, seconds(), tell);
   const before = Object.fromEntries(Object.entries(update).map(([id, p]) => [id, was(id === one.card.id ? one.card : members.find((g) => g.card.id === id)!.card, p)]));
-  return void say(tn("merged", list.length), { text: t("undo"), run: () => { back(); if (Object.keys(before).length > 0) void setObjects("ContactCard", one.account, { update: before }).then((f) => isFailure(f) && tell(f)); } }, seconds());
+  const undo = async () => {
+    // What the others had stays in the one that is left, if they are gone.
+    if (!(await back()) || Object.keys(before).length === 0) return;
+    const done = await setObjects("ContactCard", one.account, { update: before });
+    if (isFailure(done)) tell(done);
+  };
+  return void say(tn("merged", list.length), { text: t("undo"), run: () => void undo() }, seconds());
 }
 
 const was = (card: Card, patch: Record<string, unknown>) => Object.fromEntries(Object.keys(patch).map((k) => [k, (card as unknown as Record<string, unknown>)[k] ?? null]));

@@ -66,7 +66,7 @@ function bookMenu(at: Element, b: Book): void {
   const mine = b.owner === "" && b.myRights.mayWrite;
   openMenu(at, [
     ...(mine ? [{ text: tn("renameBook"), icon: "drafts", run: () => askName(tn("renameBook"), tn("bookName"), b.name, (name) => setBook(b.account, { update: { [b.id]: { name } } })) }] : []),
-    ...(b.myRights.mayWrite ? [{ text: tn("import"), icon: "plus", run: () => void import("./files").then((m) => m.chooseFile(b)) }] : []),
+    ...(b.myRights.mayWrite ? [{ text: tn("import"), icon: "plus", run: () => void import("./files").then((m) => m.importCards(b)) }] : []),
     { text: tn("export"), icon: "download", run: () => void import("./files").then((m) => m.exportBook(b)) },
     ...(mine && b.myRights.mayDelete && !b.isDefault ? [{ text: tn("deleteBook"), icon: "trash", run: () => (sheet.value = {
       kind: "ask", title: tn("deleteBook"), text: tn("deleteBookAsk", b.name), yes: t("delete"), danger: true,

@@ -1,1 +1,0 @@
-function e(e,t,n){let r=document.createElement(`a`);r.href=URL.createObjectURL(new Blob([e],{type:t})),r.download=n.replace(/[\\/:*?"<>|\u0000-\u001f]/gu,`_`),r.click(),setTimeout(()=>URL.revokeObjectURL(r.href),6e4)}export{e as t};
