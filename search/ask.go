@@ -299,6 +299,7 @@ func (a *asking) collect() error {
 	upto := note.ID(0)
 	if a.f != nil {
 		upto = a.f.v.Build.Upto
+		a.s.reads(a.r, upto)
 		if err := a.indexed(); err != nil {
 			return err
 		}

@@ -51,6 +51,52 @@ func TestDeletedBeforeRead(t *testing.T) {
 	}
 }
 
+// TestTail checks that the newest notes are left to the queries until there are enough, or a query had to read many of
+// them, and are then indexed together, without those that are gone by then.
+func TestTail(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.reopen(30)
+	db := w.database(kindMail)
+	h := w.hand()
+	h.all()
+	read := func() uint64 { return w.svc.stat.notes.Value() }
+	var ids []note.ID
+	deliver := func(n int) {
+		for range n {
+			i := len(ids)
+			ids = append(ids, w.deliver(mail("one", fmt.Sprintf("word%d", i)), time.Unix(int64(i), 0), db)[0])
+		}
+		h.all()
+	}
+	deliver(askedMax)
+	w.found(db, "word3", ids[3])
+	w.update(db, func(x *store.Writer) error { return x.Destroy(ids[0]) })
+	h.all()
+	if n := read(); n != 0 || w.verdict(db, "word3", ids[3]) != Ask {
+		t.Fatalf("%d of a few messages were read", n)
+	}
+	deliver(30 - askedMax)
+	if n := read(); n != 29 || w.verdict(db, "word3", ids[3]) != Yes {
+		t.Fatalf("%d messages were read, want 29", n)
+	}
+	if b := h.state(db).Active; len(b.Segments) != 1 || b.Records != 0 || b.Gone != 0 {
+		t.Errorf("%+v", b)
+	}
+	deliver(askedMax + 1)
+	if n := read(); n != 29 {
+		t.Fatalf("%d messages were read without need", n)
+	}
+	w.found(db, "word33", ids[33])
+	h.all()
+	if n := read(); n != 29+askedMax+1 || w.verdict(db, "word33", ids[33]) != Yes {
+		t.Fatalf("%d messages were read after a query", n)
+	}
+	for i := 1; i < len(ids); i++ {
+		w.found(db, fmt.Sprintf("word%d", i), ids[i])
+	}
+}
+
 // countdown is a context that ends when it has been asked left times.
 type countdown struct {
 	context.Context
@@ -95,6 +141,9 @@ func TestInterruptedBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for i := range 2 { // a worker that begins anew reads a database on at its next note
+		words[fmt.Sprintf("lastx%d", i)] = w.deliver(mail("one", fmt.Sprintf("lastx%d", i)), time.Unix(1, 0), dbs[i])[0]
+	}
 	if stopped == 0 || stopped == 12 {
 		t.Fatalf("%d of 12 batches were interrupted", stopped)
 	}
@@ -107,8 +156,8 @@ func TestInterruptedBatch(t *testing.T) {
 		}
 	}
 	for _, db := range dbs {
-		if n := h.state(db).Active.Notes; n != 24 {
-			t.Errorf("%d messages counted, want 24", n)
+		if n := h.state(db).Active.Notes; n != 25 {
+			t.Errorf("%d messages counted, want 25", n)
 		}
 	}
 }

@@ -87,6 +87,7 @@ func (s *Service) Find(ctx context.Context, r *store.Reader, tests []*query.Text
 		f := finder{v: v}
 		f.begin()
 		err = f.behindOf(r)
+		s.reads(r, v.Build.Upto)
 		for i := 0; i < len(tests) && err == nil; i++ {
 			if err = ctx.Err(); err == nil {
 				out[i], err = f.verdict(tests[i])

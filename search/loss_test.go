@@ -74,8 +74,7 @@ func TestCrash(t *testing.T) {
 	for seed := uint64(1); seed <= 4; seed++ {
 		w := newWorld(t)
 		w.o.MemTableSize = 64 << 10
-		w.close()
-		w.open()
+		w.reopen([]int{1, 5, 20, 128}[seed%4])
 		w.run()
 		g := &asks{&writer{rand.New(rand.NewPCG(seed, 9))}}
 		dbs := []note.DatabaseID{w.database(kindMail), w.database(kindMail)}

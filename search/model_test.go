@@ -127,6 +127,7 @@ func TestModel(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
+			w.reopen([]int{1, 12, 128}[seed%3])
 			g := &asks{&writer{rand.New(rand.NewPCG(seed, 7))}}
 			dbs := []note.DatabaseID{w.database(kindMail), w.database(kindMail)}
 			live := map[note.DatabaseID][]note.ID{}

@@ -44,9 +44,10 @@ type step struct {
 // reach is the position of a database's builds within a step.
 type reach struct {
 	active bool // there is an active build
-	done   bool
-	upto   note.ID
-	next   note.ID // the position of the next build
+	// tail is set if there are enough notes behind the active build to index them.
+	tail bool
+	upto note.ID
+	next note.ID // the position of the next build
 	// ids holds the numbers of the active and the next build, 0 for none.
 	ids [2]uint32
 	// read holds the messages that this step has read already.
@@ -211,7 +212,7 @@ func (w *worker) reach(t *step, db note.DatabaseID) (*reach, error) {
 	}
 	at := &reach{}
 	if s.Active != nil {
-		at.active, at.done, at.upto, at.ids[0] = true, s.Active.Done, s.Active.Upto, s.Active.ID
+		at.active, at.upto, at.ids[0] = true, s.Active.Upto, s.Active.ID
 	}
 	if s.Next != nil {
 		at.next, at.ids[1] = s.Next.Upto, s.Next.ID
@@ -220,33 +221,28 @@ func (w *worker) reach(t *step, db note.DatabaseID) (*reach, error) {
 	return at, nil
 }
 
-// learn reads a note that has changed. It reports whether there is something to write to the index.
+// learn reads a note that has changed, if a build contains it. It reports whether there is something to write to the
+// index. The notes behind the builds are left to the queries until there are enough.
 func (w *worker) learn(r *store.Reader, at *reach, l *learned, kind texts) (bool, error) {
-	isNew := at.done && l.id > at.upto
-	if !isNew && l.id > at.upto && l.id > at.next {
-		return false, nil // the build in progress will read it
+	if l.id > at.upto {
+		at.tail = at.tail || int(l.id-at.upto) >= w.s.opt.Tail
+		if l.id > at.next {
+			return false, nil
+		}
 	}
 	row, err := r.Row(l.id)
 	if errors.Is(err, store.ErrNotFound) {
-		l.gone = !isNew
-		if isNew {
-			at.upto = l.id
-		}
+		l.gone = true
 		return true, nil
 	}
 	if errors.Is(err, store.ErrDamaged) {
-		if isNew {
-			at.upto = l.id
-		}
 		w.unreadable(l, err)
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if isNew {
-		at.upto = l.id
-	} else if known, err := w.known(at, l, row); known || err != nil {
+	if known, err := w.known(at, l, row); known || err != nil {
 		return false, err
 	}
 	if at.read == nil {
@@ -404,7 +400,7 @@ func (w *worker) write(ctx context.Context, t *step, next store.Cursor) error {
 		}
 		for i := range t.list {
 			if l := &t.list[i]; !t.drop[l.db] {
-				if err := w.put(u, t, l); err != nil {
+				if err := w.put(u, l); err != nil {
 					return err
 				}
 			}
@@ -425,6 +421,11 @@ func (w *worker) write(ctx context.Context, t *step, next store.Cursor) error {
 	for db := range t.begin {
 		w.addPending(db)
 	}
+	for db, at := range t.upto {
+		if at.tail {
+			w.addPending(db)
+		}
+	}
 	for db := range t.lost {
 		w.addPending(db)
 		w.blocked[db] = w.s.env.Clock.Now().Add(retryEvery)
@@ -432,32 +433,25 @@ func (w *worker) write(ctx context.Context, t *step, next store.Cursor) error {
 	return w.pack(ctx, t)
 }
 
-// put writes the result of reading a note into the builds of its database.
-func (w *worker) put(u *index.Writer, t *step, l *learned) error {
+// put writes the result of reading a changed note into the builds that contain it.
+func (w *worker) put(u *index.Writer, l *learned) error {
 	s, err := u.State(l.db)
-	if err != nil || s.Active == nil {
+	if err != nil {
 		return err
 	}
 	for _, b := range []*index.Build{s.Active, s.Next} {
-		if b == nil {
+		if b == nil || l.id > b.Upto {
 			continue
 		}
-		isNew := l.id > b.Upto
-		if isNew && (b != s.Active || !b.Done) {
-			continue
-		}
-		if err := w.putInto(u, b, l, isNew); err != nil {
+		if err := w.again(u, b, l); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// putInto writes the result of reading a note into one build.
-func (w *worker) putInto(u *index.Writer, b *index.Build, l *learned, isNew bool) error {
-	if isNew {
-		b.Upto = l.id
-	}
+// again writes the result of reading a note anew into a build that contains it.
+func (w *worker) again(u *index.Writer, b *index.Build, l *learned) error {
 	if l.gone {
 		b.Gone++
 		b.MaxSeq = max(b.MaxSeq, l.seq)
@@ -467,36 +461,48 @@ func (w *worker) putInto(u *index.Writer, b *index.Build, l *learned, isNew bool
 	if l.what == nil {
 		return nil
 	}
-	mutable := l.message == 0
-	if !isNew && l.message != 0 {
+	if l.message != 0 {
 		had, err := u.Kept(l.db, b, l.id)
 		if err != nil || had == l.message {
 			return err
 		}
-		mutable = true // the note had another message before, or was deleted and came back
 	}
+	// The note had other words before, or was deleted and came back.
+	b.Again = true
+	u.Put(l.db, b, w.piece(u, b, l, true))
+	return nil
+}
+
+// first counts a note that a build has not contained before, and returns its piece, nil for none.
+func (w *worker) first(u *index.Writer, b *index.Build, l *learned) *index.Piece {
+	b.Upto = l.id
+	if l.what == nil {
+		return nil
+	}
+	a := l.what
+	b.Notes++
+	b.Text += a.bytes
+	b.Encrypted += uint64(a.skipped.Encrypted)
+	b.Broken += uint64(a.skipped.Broken)
+	b.Beyond += uint64(a.skipped.Beyond)
+	mutable := l.message == 0
+	b.Again = b.Again || mutable
+	return w.piece(u, b, l, mutable)
+}
+
+func (w *worker) piece(u *index.Writer, b *index.Build, l *learned, mutable bool) *index.Piece {
 	u.Keep(l.db, b, l.id, l.message)
 	b.MaxSeq = max(b.MaxSeq, l.seq)
-	a := l.what
-	if isNew {
-		b.Notes++
-		b.Text += a.bytes
-		b.Encrypted += uint64(a.skipped.Encrypted)
-		b.Broken += uint64(a.skipped.Broken)
-		b.Beyond += uint64(a.skipped.Beyond)
-	}
-	w.s.stat.read(a)
-	p := a.piece()
+	w.s.stat.read(l.what)
+	p := l.what.piece()
 	p.Note, p.Date = l.id, l.date
 	if mutable {
 		p.Flags |= index.Mutable
-		b.Again = true
 	}
-	u.Put(l.db, b, p)
-	if a.later && !w.s.opt.NoAttachments {
+	if l.what.later && !w.s.opt.NoAttachments {
 		u.Late(l.db, b, l.id, false)
 	}
-	return nil
+	return p
 }
 
 // lose records that the changes of a database could not be read.
@@ -563,20 +569,30 @@ func (w *worker) packFull(u *index.Writer, db note.DatabaseID) (merge bool, err 
 	return merge, nil
 }
 
-// build runs one step of building a database. It reports whether there was a database to build.
+// build runs one step of reading the notes of one database that its build lacks, and waits as its share demands. It
+// reports whether there was such a database.
 func (w *worker) build(ctx context.Context) (bool, error) {
-	now := w.s.env.Clock.Now()
+	begun := w.s.env.Clock.Now()
 	for range len(w.pending) {
 		db := w.pending[0]
 		w.pending = w.pending[1:]
-		if until, ok := w.blocked[db]; ok && now.Before(until) {
+		if until, ok := w.blocked[db]; ok && begun.Before(until) {
 			w.pending = append(w.pending, db)
 			continue
 		}
-		more, err := w.buildOne(ctx, db)
+		st, err := w.x.State(db)
+		if err != nil || st.Active == nil {
+			return false, err
+		}
+		share := w.s.opt.RebuildShare
+		if st.Active.Done && st.Next == nil {
+			share = w.s.opt.Share // its newest notes
+		}
+		more, err := w.buildOne(ctx, db, st)
 		if more {
 			w.pending = append(w.pending, db)
 		}
+		w.s.pace(ctx, begun, share)
 		return true, err
 	}
 	return false, nil
@@ -585,19 +601,12 @@ func (w *worker) build(ctx context.Context) (bool, error) {
 // Limits of one build step: rows when catching up, notes when reading on.
 const (
 	buildRows  = 2000
-	buildNotes = 64
+	buildNotes = 512
 )
 
 // buildOne runs one step of building a database. It reports whether there is more to do.
-func (w *worker) buildOne(ctx context.Context, db note.DatabaseID) (more bool, err error) {
-	st, err := w.x.State(db)
-	if err != nil || st.Active == nil {
-		return false, err
-	}
+func (w *worker) buildOne(ctx context.Context, db note.DatabaseID, st *index.State) (more bool, err error) {
 	b := st.Growing()
-	if st.Next == nil && b.Done {
-		return false, nil
-	}
 	t := newStep(w.room)
 	p := progress{build: b.ID, last: b.Upto, since: b.Seq}
 	var own error // an error in processing the notes, not in opening the database
@@ -659,10 +668,19 @@ func (w *worker) advance(u *index.Writer, db note.DatabaseID, t *step, p *progre
 	if to == nil || to.ID != p.build {
 		return nil
 	}
+	var pieces []*index.Piece
 	for i := range t.list {
-		if err := w.putInto(u, to, &t.list[i], t.list[i].id > to.Upto); err != nil {
-			return err
+		l := &t.list[i]
+		if l.id <= to.Upto {
+			if err := w.again(u, to, l); err != nil {
+				return err
+			}
+		} else if p := w.first(u, to, l); p != nil {
+			pieces = append(pieces, p)
 		}
+	}
+	if err := u.Add(db, to, pieces); err != nil {
+		return err
 	}
 	to.Upto, to.Seq = max(to.Upto, p.last), p.since
 	if !p.ended {

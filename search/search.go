@@ -41,6 +41,9 @@ type Options struct {
 	// Share and RebuildShare limit the time that the index uses, in percent of one processor: Share for following the
 	// feed (default 50), RebuildShare for reading older notes (default 25).
 	Share, RebuildShare int
+	// Tail is the number of the newest notes of a database that are left to the queries, which read their texts (default
+	// 128; see doc/search.md). When there are more, they are indexed together.
+	Tail int
 	// Kinds maps the kinds of databases that are indexed to a function that makes the texts of notes without a message.
 	// The function is nil if only messages are indexed.
 	Kinds map[string]func(*note.Content) []text.Stretch
@@ -55,6 +58,9 @@ func (o *Options) fill() {
 	}
 	if o.RebuildShare <= 0 || o.RebuildShare > 100 {
 		o.RebuildShare = 25
+	}
+	if o.Tail <= 0 {
+		o.Tail = 128
 	}
 }
 
@@ -74,7 +80,11 @@ type Service struct {
 	// many to list.
 	changed    []note.DatabaseID
 	changedAll bool
-	kick       chan struct{}
+	// asked holds the databases whose newest notes a query had to read.
+	asked map[note.DatabaseID]bool
+	kick  chan struct{}
+	// pending is the number of databases that the worker is to read on.
+	pending atomic.Int64
 
 	// passed is closed and replaced after each step of the workers.
 	passed  chan struct{}
@@ -88,8 +98,8 @@ func New(s *store.Store, e *env.Env, o Options) *Service {
 	o.fill()
 	svc := &Service{
 		env: e, store: s, opt: o, log: e.Log, kick: make(chan struct{}, 1), passed: make(chan struct{}),
-		extract: make(chan struct{}, 2),
-		bad:     make(chan error, 1),
+		extract: make(chan struct{}, 2), asked: map[note.DatabaseID]bool{},
+		bad: make(chan error, 1),
 	}
 	if svc.log == nil {
 		svc.log = slog.New(slog.DiscardHandler)
@@ -422,15 +432,15 @@ func (l *lagging) read(seq uint64, end bool, begun time.Time) {
 	}
 }
 
-// Catch waits until the index contains all changes that are durable now, all databases are built, and all attachments
-// are read.
+// Catch waits until the index has followed all changes that are durable now, all databases are built, and all
+// attachments are read.
 func (s *Service) Catch(ctx context.Context) error {
 	goal := s.store.Horizon()
 	s.wake()
 	for {
 		s.mu.Lock()
 		passed := s.passed
-		pending := len(s.rebuilds)
+		pending := len(s.rebuilds) + int(s.pending.Load())
 		s.mu.Unlock()
 		s.lag.mu.Lock()
 		seq := s.lag.seq

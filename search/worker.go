@@ -43,7 +43,7 @@ type worker struct {
 	room int
 	// kinds caches, by database, whether it is indexed.
 	kinds map[note.DatabaseID]bool
-	// pending lists databases with an incomplete build. blocked holds the time until which a database is not read.
+	// pending lists databases with notes that their build lacks. blocked holds the time until which a database is not read.
 	pending []note.DatabaseID
 	blocked map[note.DatabaseID]time.Time
 	flushed time.Time
@@ -97,14 +97,14 @@ func (w *worker) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.s.pending.Store(int64(len(w.pending))) // before lag.read: Catch looks at both
 	w.s.lag.read(w.cur.Seq, !more, begun)
 	w.s.pace(ctx, begun, w.s.opt.Share)
-	begun = clock.Now()
 	built, err := w.build(ctx)
 	if err != nil {
 		return err
 	}
-	w.s.pace(ctx, begun, w.s.opt.RebuildShare)
+	w.s.pending.Store(int64(len(w.pending)))
 	if err := w.flush(false); err != nil || more || built {
 		return err
 	}
@@ -373,6 +373,9 @@ func (w *worker) errands(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, db := range w.s.takeAsked() {
+		w.addPending(db)
+	}
 	for _, db := range w.s.takeRebuilds() {
 		list := []note.DatabaseID{db}
 		if db == 0 {
@@ -460,6 +463,31 @@ func (s *Service) changedInfo(db note.DatabaseID) {
 	}
 	s.mu.Unlock()
 	s.wake()
+}
+
+// askedMax is the number of notes whose texts queries read again and again. If more of a database are not indexed, a
+// query has them indexed.
+const askedMax = 16
+
+// reads records that a query reads the texts of the notes after upto.
+func (s *Service) reads(r *store.Reader, upto note.ID) {
+	if r.Counters().NextNote-1 <= upto+askedMax {
+		return
+	}
+	s.mu.Lock()
+	if len(s.asked) < 1000 {
+		s.asked[r.Database()] = true
+	}
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *Service) takeAsked() []note.DatabaseID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := slices.Collect(maps.Keys(s.asked))
+	clear(s.asked)
+	return out
 }
 
 func (s *Service) takeChanged() (list []note.DatabaseID, all bool) {

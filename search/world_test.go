@@ -25,6 +25,7 @@ type world struct {
 	s   *store.Store
 	svc *Service
 	o   Options
+	so  store.Options
 	// stop ends Run and waits for it.
 	stop func()
 }
@@ -38,7 +39,7 @@ func storeOptions() store.Options {
 
 func searchOptions() Options {
 	return Options{
-		Dir: "data/search", CacheSize: 2 << 20, MemTableSize: 256 << 10, Share: 100, RebuildShare: 100,
+		Dir: "data/search", CacheSize: 2 << 20, MemTableSize: 256 << 10, Share: 100, RebuildShare: 100, Tail: 1,
 		Limits: text.Limits{Attached: func(p *mime.Part) bool {
 			return len(p.Children) > 1 && p.Children[1].Disposition == "attachment"
 		}},
@@ -47,7 +48,7 @@ func searchOptions() Options {
 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, ctx: context.Background(), f: env.TestRealTime(t), o: searchOptions()}
+	w := &world{t: t, ctx: context.Background(), f: env.TestRealTime(t), o: searchOptions(), so: storeOptions()}
 	w.open()
 	t.Cleanup(func() { w.close() })
 	return w
@@ -55,13 +56,20 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	s, err := store.Open(w.f.Env, "data", storeOptions())
+	s, err := store.Open(w.f.Env, "data", w.so)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.s = s
 	w.svc = New(s, w.f.Env, w.o)
 	w.stop = func() {}
+}
+
+// reopen opens the world anew with another Options.Tail.
+func (w *world) reopen(tail int) {
+	w.close()
+	w.o.Tail = tail
+	w.open()
 }
 
 // run starts the indexer.

@@ -2,11 +2,11 @@
 // is stored in its own engine beside the store. It is built from the store alone and may be lost: writes become durable
 // only later, and after a crash the index continues from its cursor.
 //
-// Each database has its own part. The words of a note are first written as one record. When enough records wait, they
-// become a segment: a dictionary and lists of postings, which never change. When there are enough segments of one size,
-// they are merged into one of the next size. So each word is rewritten about once each time its mail file grows by a
-// factor of eight, from 64 notes on. All writes are sequential. No write updates a single term. doc/search.md explains
-// why.
+// Each database has its own part. Notes are added together, as a segment: a dictionary and lists of postings, which
+// never change. When there are enough segments of one size, they are merged into one of the next size. So each word is
+// rewritten about once each time its mail file grows by a factor of eight. The words of a note that changes later are
+// written as a record, and records become a segment when there are enough. All writes are sequential. No write updates
+// a single term. doc/search.md explains why.
 //
 // The index finds candidates by their words. It does not know texts, notes or ACLs.
 package index

@@ -15,8 +15,7 @@ type Piece struct {
 	// Date is the note's date in Unix seconds. Length is the number of words.
 	Date   int64
 	Length uint32
-	Terms  []Term
-	// Coded replaces Terms when a piece is written: it holds Count terms, encoded by AppendTerm.
+	// Coded holds Count terms, encoded by AppendTerm.
 	Coded []byte
 	Count int
 }
@@ -41,12 +40,6 @@ const (
 	HasAttachment
 	flagAttachments // the piece is of that kind
 )
-
-// Term is a word of a piece.
-type Term struct {
-	Text []byte
-	Code Code
-}
 
 // Code describes the occurrences of a term in a piece: the fields, whether normalization changed more than the case,
 // and a frequency class.
@@ -91,6 +84,16 @@ func AppendTerm(dst, term []byte, c Code) []byte {
 	return binary.AppendUvarint(dst, uint64(c))
 }
 
+// cutTerm decodes the output of AppendTerm at the beginning of b.
+func cutTerm(b []byte) (term []byte, c Code, rest []byte, ok bool) {
+	if len(b) == 0 || len(b) <= 1+int(b[0]) {
+		return nil, 0, nil, false
+	}
+	term, b = b[1:1+int(b[0])], b[1+int(b[0]):]
+	v, n := binary.Uvarint(b)
+	return term, Code(v), b[max(n, 0):], n > 0
+}
+
 // appendRecord appends the encoding of a piece: a header, then the terms in any order.
 func appendRecord(dst []byte, p *Piece) []byte {
 	f := p.Flags
@@ -103,7 +106,7 @@ func appendRecord(dst []byte, p *Piece) []byte {
 	return append(dst, p.Coded...)
 }
 
-// readRecord decodes the output of appendRecord. The terms alias b.
+// readRecord decodes the output of appendRecord, but for the terms, which alias b.
 func readRecord(id note.ID, b []byte) (*Piece, bool) {
 	r := pack.Reader{B: b}
 	f := Flags(r.Byte())
@@ -111,11 +114,7 @@ func readRecord(id note.ID, b []byte) (*Piece, bool) {
 	if f&flagAttachments != 0 {
 		p.Kind = Attachments
 	}
-	if n := r.Count(2); n > 0 {
-		p.Terms = make([]Term, n)
-	}
-	for i := range p.Terms {
-		p.Terms[i] = Term{r.Take(int(r.Byte())), Code(r.Uvarint())}
-	}
+	p.Count = r.Count(2)
+	p.Coded = r.Take(len(r.B))
 	return p, r.Done()
 }

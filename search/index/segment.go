@@ -149,7 +149,9 @@ func (w *segmentWriter) put(k, v []byte) {
 	if w.err == nil {
 		w.err = w.batch.Set(k, v, nil)
 	}
-	if w.batch.Len() >= batchSize {
+	// A merge, whose segment the state names from the beginning, is written in several batches. Any other segment is in
+	// the batch of the state that names it, so that a crash leaves all of it or nothing.
+	if w.pause != nil && w.batch.Len() >= batchSize {
 		w.flush()
 	}
 }

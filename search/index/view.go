@@ -241,9 +241,13 @@ func (v *View) searchPart(part int, p *Pattern, fn func(int, *Postings) (bool, e
 	at := &v.parts[part]
 	if at.seg == 0 {
 		for ord, r := range at.records {
-			for _, t := range r.Terms {
-				if p.Fits(t.Text) {
-					more, err := fn(part, &Postings{Term: t.Text, Docs: 1, Ord: uint32(ord), Code: t.Code, one: true})
+			for b := r.Coded; len(b) > 0; {
+				term, code, rest, ok := cutTerm(b)
+				if b = rest; !ok {
+					return false, fmt.Errorf("%w: words of note %d", ErrDamaged, r.Note)
+				}
+				if p.Fits(term) {
+					more, err := fn(part, &Postings{Term: term, Docs: 1, Ord: uint32(ord), Code: code, one: true})
 					if err != nil || !more {
 						return more, err
 					}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"doublet/note"
 
@@ -190,21 +189,32 @@ func (w *Writer) Pack(db note.DatabaseID, b *Build) error {
 	if err != nil {
 		return err
 	}
+	if err := w.Add(db, b, pieces); err != nil {
+		return err
+	}
+	w.set(w.b.DeleteRange(prefix, after(prefix), nil))
+	b.Records, b.RecordBytes = 0, 0
+	return nil
+}
+
+// Add adds pieces to a build as a segment of their own.
+func (w *Writer) Add(db note.DatabaseID, b *Build, pieces []*Piece) error {
+	if len(pieces) == 0 {
+		return nil
+	}
 	s, err := w.State(db)
 	if err != nil {
 		return err
 	}
-	if len(pieces) > 0 {
-		sw := w.x.newSegment(db, s.number(), nil)
-		invert(sw, pieces)
-		info, err := sw.finish(w.b)
-		if err != nil {
-			return err
-		}
-		b.Segments = append(b.Segments, info)
+	sw := w.x.newSegment(db, s.number(), nil)
+	if err := invert(sw, pieces); err != nil {
+		return errors.Join(err, sw.batch.Close())
 	}
-	w.set(w.b.DeleteRange(prefix, after(prefix), nil))
-	b.Records, b.RecordBytes = 0, 0
+	info, err := sw.finish(w.b)
+	if err != nil {
+		return err
+	}
+	b.Segments = append(b.Segments, info)
 	return nil
 }
 
@@ -220,49 +230,27 @@ func recordNote(k []byte) (note.ID, bool) {
 }
 
 // invert writes pieces as a segment.
-func invert(w *segmentWriter, pieces []*Piece) {
+func invert(w *segmentWriter, pieces []*Piece) error {
 	var docs Docs
 	total := 0
 	for _, p := range pieces {
 		docs.addPiece(p)
-		total += len(p.Terms)
+		total += p.Count
 	}
 	w.docs(&docs)
-	// Each posting holds the index of the next one of its term. Growing a list per term would need twice the memory.
-	type posting struct {
-		ord  uint32
-		code Code
-		next int32
-	}
-	type list struct {
-		term        []byte
-		first, last int32
-	}
-	postings := make([]posting, 0, total)
-	lists := make([]list, 0, total/3+16)
-	byTerm := make(map[string]int32, total/3+16)
+	t := newTerms(total)
 	for ord, p := range pieces {
-		for _, t := range p.Terms {
-			at := int32(len(postings))
-			postings = append(postings, posting{uint32(ord), t.Code, -1})
-			// The terms point into rows that do not change, so they can be used as map keys without a copy.
-			n, ok := byTerm[unsafe.String(unsafe.SliceData(t.Text), len(t.Text))]
-			if !ok {
-				byTerm[unsafe.String(unsafe.SliceData(t.Text), len(t.Text))] = int32(len(lists))
-				lists = append(lists, list{t.Text, at, at})
-				continue
-			}
-			postings[lists[n].last].next = at
-			lists[n].last = at
+		if !t.add(uint32(ord), p) {
+			return fmt.Errorf("%w: words of note %d", ErrDamaged, p.Note)
 		}
 	}
-	slices.SortFunc(lists, func(a, b list) int { return compareTerms(a.term, b.term) })
-	for _, l := range lists {
-		for at := l.first; at >= 0; at = postings[at].next {
-			w.posting(postings[at].ord, postings[at].code)
+	t.each(func(term []byte, list []posting) {
+		for _, p := range list {
+			w.posting(p.ord, p.code)
 		}
-		w.term(l.term)
-	}
+		w.term(term)
+	})
+	return nil
 }
 
 // Forget removes the record that a note's attachments are still to be read, for a build that no longer exists.

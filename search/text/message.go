@@ -175,7 +175,7 @@ const maxBlocks = 1000
 
 // plain adds plain text. Quoted lines, which begin with >, get field Quoted. Armored blocks (PGP, PEM) are left out.
 func (r *reader) plain(s string, own Field) {
-	s = strings.ToValidUTF8(clip(s, r.l.Part), "\ufffd")
+	s = validUTF8(clip(s, r.l.Part))
 	start, quoted, blocks := 0, false, 0
 	flush := func(end int) {
 		f := own

@@ -264,7 +264,7 @@ func (s *scribe) token(t xml.Token) error {
 		return s.end(t.Name)
 	case xml.CharData:
 		if s.skip == 0 && (s.all || s.text > 0) {
-			return s.a.put(strings.ToValidUTF8(string(t), "\ufffd"))
+			return s.a.put(validUTF8(string(t)))
 		}
 	}
 	return nil

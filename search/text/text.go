@@ -8,6 +8,7 @@ package text
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"doublet/search/words"
 	"doublet/wire/mime"
@@ -300,5 +301,14 @@ func (r *reader) header(h []byte) {
 
 // Make returns a stretch for a text, which may contain invalid UTF-8.
 func Make(f Field, s string) Stretch {
-	return Stretch{f, words.Normal(strings.ToValidUTF8(s, "\ufffd"))}
+	return Stretch{f, words.Normal(validUTF8(s))}
+}
+
+// validUTF8 replaces invalid UTF-8. The check before it is many times as fast as the replacement, and nearly all texts
+// pass it.
+func validUTF8(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "\ufffd")
 }
