@@ -68,7 +68,7 @@ export async function merge(list: Contact[]): Promise<void> {
   const back = removeContacts(others, seconds(), tell);
   const before = Object.fromEntries(Object.entries(update).map(([id, p]) => [id, was(id === one.card.id ? one.card : members.find((g) => g.card.id === id)!.card, p)]));
   const undo = async () => {
-    // What the others had stays in the one that is left, if they are gone.
+    // If the others are gone for good, the card that is left keeps their properties.
     if (!(await back()) || Object.keys(before).length === 0) return;
     const done = await setObjects("ContactCard", one.account, { update: before });
     if (isFailure(done)) tell(done);
