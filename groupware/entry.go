@@ -28,6 +28,7 @@ const (
 	itemBody     = "Body"     // the iCalendar object or vCard; an attachment holds a large one
 	itemModified = "Modified" // the time of the last change in Unix seconds
 	itemPrivate  = "Private"
+	itemSpan     = "Span" // span.text of the times of an entry of a calendar
 	// itemScheduleTag is the Schedule-Tag of RFC 6638 section 3.2.10.
 	itemScheduleTag = "ScheduleTag"
 	// itemShown is set if the private entry was public before: others have it and must be told that it has gone.
@@ -169,6 +170,9 @@ func (p *Parsed) content(name string, now time.Time) note.Content {
 	}
 	if p.Private {
 		items = append(items, note.Item{Name: itemPrivate, Value: note.Bool(true)})
+	}
+	if p.Object != nil {
+		items = append(items, note.Item{Name: itemSpan, Value: note.Text(spanOf(p.Object.Series).text())})
 	}
 	c := note.Content{}
 	if p.stored == nil {
