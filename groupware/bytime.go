@@ -198,8 +198,8 @@ func (f *File) busy(ctx context.Context, collection string, unread bool,
 		if err != nil {
 			return err
 		}
-		_, hits, err := d.found(&Range{From: from, To: to, Component: calendar.Event},
-			func(folder note.ID) bool { _, ok := open[folder]; return ok })
+		hits, err := d.near(&Range{From: from, To: to, Component: calendar.Event},
+			func(t *timed) bool { _, ok := open[t.folder]; return ok })
 		if err != nil {
 			return err
 		}

@@ -42,6 +42,15 @@ const (
 var forms = map[string]string{calendar.Event: "Appointment", calendar.Task: "Task", calendar.Journal: "Journal",
 	vcard: "Contact"}
 
+// components are the components of the forms.
+var components = func() map[string]string {
+	out := map[string]string{}
+	for component, form := range forms {
+		out[form] = component
+	}
+	return out
+}()
+
 // vcard is the component of a contact.
 const vcard = "VCARD"
 
@@ -235,12 +244,7 @@ func (d *reading) whole(h *layout.Folder, id note.ID) (*Entry, error) {
 func (d *reading) read(h *layout.Folder, id note.ID, row *layout.Note, c *layout.Content) *Entry {
 	items := c.Content.Items
 	winner, ok := c.Tree.Winner()
-	component := ""
-	for k, form := range forms {
-		if form == items.Get(itemForm).AsText() {
-			component = k
-		}
-	}
+	component := components[items.Get(itemForm).AsText()]
 	if !ok || component == "" || row.Class != note.Document {
 		return nil
 	}
