@@ -181,7 +181,7 @@ func (w *World) Open(ctx context.Context, protocol string, u *User) (Session, Tr
 // Connections returns the number of connections that a user keeps open.
 func Connections(protocol string) int {
 	if protocol == workload.WebFull {
-		return 2 // one for requests, one for pushes
+		return 3 // one for requests, and one for the pushes of each page: mail and calendar
 	}
 	return 1
 }

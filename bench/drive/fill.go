@@ -90,7 +90,7 @@ func (w *World) fillIMAP(ctx context.Context, u *User) (filling, func(), error) 
 	s := opened.(*imapSession)
 	done := w.guard(ctx, s.conn)
 	var refused *Refusal
-	for _, folder := range []string{ledger.Archive, sentFolder} {
+	for _, folder := range []string{ledger.Archive, ledger.Calendar, sentFolder} {
 		if err = s.command("CREATE " + folder); err != nil && !errors.As(err, &refused) { // refused if it exists
 			break
 		}

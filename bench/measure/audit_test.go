@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"doublet/bench/drive"
+	"doublet/bench/ledger"
 	"doublet/bench/progress"
 	"doublet/bench/record"
 	"doublet/bench/run"
@@ -87,7 +88,7 @@ func TestLedgerOfAnyServer(t *testing.T) {
 			if err := plan.Fresh(context.Background(), users); err != nil {
 				t.Fatal(err)
 			}
-			w.Ledger.Sent(fmt.Sprint("s", step), []string{"bob@x", "stranger@x"}, accept)
+			w.Ledger.Sent(ledger.Mail, fmt.Sprint("s", step), []string{"bob@x", "stranger@x"}, accept)
 			if arrives != "" {
 				time.AfterFunc(time.Minute, func() {
 					server.mu.Lock()
