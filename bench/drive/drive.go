@@ -63,6 +63,8 @@ type World struct {
 	Ledger *ledger.Ledger
 	// FillOver is the protocol that fills mailboxes: workload.IMAP (""), JMAP or LMTP.
 	FillOver string
+	// Plans means that users work in calendars over JMAP, which Fill then empties.
+	Plans bool
 	// Cold makes every browser load all files of a client, as on a first visit.
 	Cold bool
 

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"doublet/bench/ledger"
 	"doublet/bench/workload"
 	"doublet/env"
 )
@@ -209,6 +210,24 @@ func TestSentCopies(t *testing.T) {
 	m.To = []string{"u1@example.com"}
 	if err := s.submit(context.Background(), &m); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAppointment checks that an appointment over IMAP is a message in a folder of its own, which the ledger expects
+// there once the server has taken it.
+func TestAppointment(t *testing.T) {
+	t.Parallel()
+	w, _ := against(t, after(greeting, script{`C APPEND Calendar (\Seen) {`, "S + go on", "L", "S $T OK",
+		`C APPEND Calendar (\Seen) {`, "S $T NO over quota"}))
+	w.Ledger = ledger.New()
+	s := open(t, w)
+	for _, kind := range []string{"", "NO over quota"} {
+		if _, err := act(s, workload.Appointment); Kind(err) != kind {
+			t.Errorf("%v, want %q", err, kind)
+		}
+	}
+	if v := w.Ledger.Check("x", map[string][]ledger.Message{s.u.Address: nil}); v.Acknowledged != 1 || v.Lost != 1 {
+		t.Errorf("%+v", v)
 	}
 }
 

@@ -199,9 +199,9 @@ func waitingIn(e *wire.Value, address string) (x waiting, ok bool) {
 	return x, ok
 }
 
-// set changes events; people are told of those that concern them.
-func (p *planner) set(ctx context.Context, x *client.Set) (o client.Outcome, err error) {
-	x.More = func(w *wire.Writer) { w.Bool("sendSchedulingMessages", true) }
+// set changes events. With tell, people hear of those that concern them.
+func (p *planner) set(ctx context.Context, x *client.Set, tell bool) (o client.Outcome, err error) {
+	x.More = func(w *wire.Writer) { w.Bool("sendSchedulingMessages", tell) }
 	r := client.NewRequest(p.using...)
 	h := r.Set("CalendarEvent", p.account, x)
 	out, err := p.c.Do(ctx, r)
@@ -237,7 +237,7 @@ func (p *planner) create(ctx context.Context, e event) error {
 	p.mu.Unlock()
 	o, err := p.set(ctx, &client.Set{Create: map[string]func(*wire.Writer){"e": func(w *wire.Writer) {
 		p.write(w, e, calendar)
-	}}})
+	}}}, true)
 	if err == nil {
 		_, err = o.Created("e")
 	}
@@ -335,7 +335,7 @@ func (p *planner) accept(ctx context.Context, x waiting) error {
 	x.uid = strings.Clone(uid)
 	o, err := p.set(ctx, &client.Set{Update: map[string]func(*wire.Writer){x.id: func(w *wire.Writer) {
 		w.Text("participants/"+x.participant+"/participationStatus", "accepted")
-	}}})
+	}}}, true)
 	if err == nil {
 		err = o.Updated(x.id)
 	}
@@ -368,57 +368,4 @@ func (p *planner) do(ctx context.Context, x *workload.Planned) error {
 		return p.accept(ctx, v)
 	}
 	return p.create(ctx, p.w.event(p.u, x))
-}
-
-// Events reads the events of a user over JMAP, and who has accepted those that the user organizes, for a ledger.
-func (w *World) Events(ctx context.Context, u *User) (out []ledger.Message, err error) {
-	opened, _, err := w.openJMAP(ctx, u)
-	if err != nil {
-		return nil, err
-	}
-	s := opened.(*jmapSession)
-	defer s.c.Close()
-	if s.plan.account == "" {
-		return nil, fmt.Errorf("drive: the server has no calendars (%s)", wire.Calendars)
-	}
-	for at := 0; ; at += monthPage {
-		v, err := s.plan.found(ctx, []string{"uid", "participants"}, func(w *wire.Writer) {
-			w.Text("accountId", s.plan.account)
-			w.Raw("sort", byStart)
-			w.Uint("position", uint64(at))
-			w.Uint("limit", monthPage)
-		})
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", u.Name, jmapError(err))
-		}
-		list := v.Get("list")
-		for i := range list.Len() {
-			out = appendEvent(out, list.At(i), u.Address)
-		}
-		if list.Len() < monthPage {
-			return out, nil
-		}
-	}
-}
-
-// appendEvent appends an event and its acceptances as the ledger has them.
-func appendEvent(out []ledger.Message, e *wire.Value, address string) []ledger.Message {
-	uid, _ := e.Get("uid").Text()
-	out = append(out, ledger.Message{Folder: ledger.Calendar, ID: strings.Clone(uid)})
-	people := e.Get("participants")
-	organizes := false
-	var answers []ledger.Message
-	for i := range people.Len() {
-		email, _ := people.At(i).Get("email").Text()
-		owner, _ := people.At(i).Get("roles").Get("owner").Bool()
-		if owner {
-			organizes = strings.EqualFold(email, address)
-		} else if status, _ := people.At(i).Get("participationStatus").Text(); status == "accepted" {
-			answers = append(answers, ledger.Message{Folder: ledger.Calendar, ID: ledger.AnswerID(uid, email)})
-		}
-	}
-	if organizes {
-		out = append(out, answers...)
-	}
-	return out
 }

@@ -26,7 +26,7 @@ func newAudit(j *Job, w *drive.World) (*audit, error) {
 	list := w.Mail
 	switch {
 	case j.Protocol == workload.JMAP, j.Protocol == workload.WebFull:
-		if j.Workload.PerHour(j.set)[string(workload.Invite)] == 0 {
+		if !j.plans() {
 			return nil, bench.Usage("over %s a ledger holds invitations and answers, of which %s has none: use --over imap",
 				j.Protocol, j.Workload.Name)
 		}

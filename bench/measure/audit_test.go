@@ -123,6 +123,8 @@ func TestLedgerRefuses(t *testing.T) {
 		says  string
 	}{
 		{Options{Over: "jmap"}, map[string]string{"imap": "x:1"}, "--over imap"},
+		{Options{Over: "web"}, map[string]string{"imap": "x:1"}, "invitations"},
+		{Options{Over: "pop3"}, map[string]string{"imap": "x:1"}, "--over imap"},
 		{Options{}, map[string]string{"pop3": "x:1"}, "--imap"},
 		{Options{Agents: []string{"x:2"}}, map[string]string{"imaps": "x:1"}, "--agent"},
 	} {
