@@ -230,6 +230,9 @@ func (w *World) event(u *User, p *workload.Planned) event {
 	return e
 }
 
+// eventLength is the length of an event.
+const eventLength = time.Hour
+
 // create puts an event into the calendar; the server invites its people.
 func (p *planner) create(ctx context.Context, e event) error {
 	p.mu.Lock()

@@ -146,17 +146,17 @@ var verbs = map[Verb]struct {
 	Add:      {words: "puts a message into the INBOX", carried: []string{IMAP, JMAP, WebFull, WebLite}},
 	Send:     {words: "sends a message", carried: []string{IMAP, JMAP, POP3, SMTP, LMTP, WebFull, WebLite}},
 	Reply:    {words: "answers the message read last", carried: []string{IMAP, JMAP, POP3, WebFull, WebLite}},
-	Calendar: {words: "opens the calendar", carried: []string{JMAP, WebFull},
+	Calendar: {words: "opens the calendar", carried: []string{JMAP, WebFull, WebLite},
 		ways: map[string]string{JMAP: "a month, and the invitations that wait (JMAP Calendars); nothing where the server has no calendars",
-			WebFull: "the calendar of the full client, in a tab of its own"}},
-	Invite: {words: "sends an invitation", carried: []string{IMAP, JMAP, POP3, SMTP, WebFull},
-		ways: map[string]string{IMAP: imip, POP3: imip, SMTP: imip, JMAP: events, WebFull: client}},
-	RSVP: {words: "answers an invitation, if one waits", carried: []string{IMAP, JMAP, WebFull},
+			WebFull: "the calendar of the full client, in a tab of its own", WebLite: pages}},
+	Invite: {words: "sends an invitation", carried: []string{IMAP, JMAP, POP3, SMTP, WebFull, WebLite},
+		ways: map[string]string{IMAP: imip, POP3: imip, SMTP: imip, JMAP: events, WebFull: client, WebLite: pages}},
+	RSVP: {words: "answers an invitation, if one waits", carried: []string{IMAP, JMAP, WebFull, WebLite},
 		ways: map[string]string{IMAP: "reads the mail and sends an iMIP REPLY",
-			JMAP: "in the calendar (JMAP Calendars), or by iMIP where the server has none", WebFull: client}},
-	Appointment: {words: "puts an event into the calendar", carried: []string{IMAP, JMAP, WebFull},
+			JMAP: "in the calendar (JMAP Calendars), or by iMIP where the server has none", WebFull: client, WebLite: pages}},
+	Appointment: {words: "puts an event into the calendar", carried: []string{IMAP, JMAP, WebFull, WebLite},
 		ways: map[string]string{IMAP: "a message with the event, added to the folder Calendar",
-			JMAP: "an event (JMAP Calendars); nothing where the server has no calendars", WebFull: client}},
+			JMAP: "an event (JMAP Calendars); nothing where the server has no calendars", WebFull: client, WebLite: pages}},
 	Lookup: {words: "looks a name up in the directory", carried: []string{WebLite}},
 	Poll:   {words: "looks for new mail", carried: []string{IMAP, JMAP, POP3, WebFull, WebLite}},
 	Idle:   {words: "waits for mail", carried: []string{IMAP, JMAP, WebFull}},
@@ -170,6 +170,7 @@ const (
 	imip   = "as mail with text/calendar (iMIP)"
 	events = "as an event (JMAP Calendars), or as mail (iMIP) where the server has no calendars"
 	client = "in the calendar of the full client"
+	pages  = "the calendar's pages of the lite mode; nothing where it has none"
 )
 
 // The protocols.
