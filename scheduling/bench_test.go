@@ -1,3 +1,5 @@
+//go:build unix
+
 package scheduling
 
 import (
@@ -7,9 +9,8 @@ import (
 	"testing"
 )
 
-// BenchmarkInvitation invites three people here, with the processor time and the sequences of one invitation: a commit takes
-// one for each mail file in it. The
-// calendar of each holds the events of the earlier ones.
+// BenchmarkInvitation invites three people here, with the processor time and the sequences of one invitation: a commit
+// takes one for each mail file in it. The calendar of each holds the events of the earlier ones.
 func BenchmarkInvitation(b *testing.B) {
 	w := newWorld(b, "alice", "bob", "carol", "dave")
 	sequences := func() (n float64) {
