@@ -128,67 +128,68 @@ func (x *agendas) weigh(db note.DatabaseID, a *agenda, size int64) {
 
 // agenda calls fn with the times of all calendars at the moment of the reader, or a little later. The agenda is locked
 // during the call.
-func (d *reading) agenda(fn func(a *agenda) error) error {
+func (d *reading) agenda(fn func(x *filling) error) error {
 	a := d.f.svc.agendas.of(d.f.db)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := d.follow(a); err != nil {
+	x := &filling{d, a}
+	if err := x.follow(); err != nil {
 		a.clear()
 		return err
 	}
-	err := fn(a)
+	err := fn(x)
 	d.f.svc.agendas.weigh(d.f.db, a, a.size())
 	return err
 }
 
-// follow brings an agenda to the moment of the reader.
-func (d *reading) follow(a *agenda) (err error) {
-	c, replica := d.r.Counters(), d.r.Info().Replica
+// filling fills an agenda, which is locked, from a reader.
+type filling struct {
+	*reading
+	a *agenda
+}
+
+// follow brings the agenda to the moment of the reader.
+func (x *filling) follow() (err error) {
+	a := x.a
+	c, replica := x.r.Counters(), x.r.Info().Replica
 	fresh := a.at != nil && a.replica == replica && a.mod >= c.Floor && c.Ledger.Knows(a.mod)
 	switch {
 	case fresh && a.mod >= c.Ledger.Last:
 		return nil
 	case fresh:
-		err = d.forward(a)
+		err = x.forward()
 	default:
 		a.clear()
 		a.at = map[note.ID]int{}
-		err = d.build(a)
+		err = x.build()
 	}
 	a.replica, a.mod = replica, c.Ledger.Last
 	return err
 }
 
-// calendarFolders returns the folders of calendars.
-func (d *reading) calendarFolders() (list []*layout.Folder) {
-	for _, h := range d.r.AllFolders() {
-		if kind, _, ok := parseFolder(h.Name); ok && kind == Calendar {
-			list = append(list, h)
-		}
-	}
-	return list
-}
-
 // build reads the spans of all entries from the index. Entries of releases that kept none are read whole.
-func (d *reading) build(a *agenda) error {
+func (x *filling) build() error {
 	spans := map[note.ID]span{}
-	err := d.r.Scan(indexEntries, []byte{spanKey}, func(key []byte, id note.ID) bool {
-		x, ok := parseSpan(key)
+	err := x.r.Scan(indexEntries, []byte{spanKey}, func(key []byte, id note.ID) bool {
+		found, ok := parseSpan(key)
 		if ok {
-			spans[id] = x
+			spans[id] = found
 		}
 		return ok
 	})
 	if err != nil {
 		return err
 	}
-	for _, h := range d.calendarFolders() {
+	for _, h := range x.r.AllFolders() {
+		if kind, _, ok := parseFolder(h.Name); !ok || kind != Calendar {
+			continue
+		}
 		var inner error
-		err := d.r.Members(h.Note, 0, ^uint32(0), func(_ uint32, id note.ID) bool {
-			if x, ok := spans[id]; ok {
-				a.put(slot{id: id, folder: h.Note, span: x})
+		err := x.r.Members(h.Note, 0, ^uint32(0), func(_ uint32, id note.ID) bool {
+			if known, ok := spans[id]; ok {
+				x.a.put(slot{id: id, folder: h.Note, span: known})
 			} else {
-				inner = d.take(a, h, id)
+				inner = x.take(h, id)
 			}
 			return inner == nil
 		})
@@ -200,25 +201,25 @@ func (d *reading) build(a *agenda) error {
 }
 
 // forward reads the times of the entries that changed since the agenda's MODSEQ.
-func (d *reading) forward(a *agenda) error {
+func (x *filling) forward() error {
 	var inner error
-	err := d.r.Changes(a.mod, func(_ note.ModSeq, c layout.Change) bool {
-		row, err := d.r.Row(c.Note)
+	err := x.r.Changes(x.a.mod, func(_ note.ModSeq, c layout.Change) bool {
+		row, err := x.r.Row(c.Note)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			inner = err
 			return false
 		}
-		a.drop(c.Note)
+		x.a.drop(c.Note)
 		if err != nil || row.Stub || row.Recipe != 0 {
 			return true
 		}
 		for _, m := range row.Members {
-			h, err := d.r.Folder(m.Folder)
+			h, err := x.r.Folder(m.Folder)
 			if err != nil {
 				continue
 			}
 			if kind, _, ok := parseFolder(h.Name); ok && kind == Calendar {
-				if inner = d.take(a, h, c.Note); inner != nil {
+				if inner = x.take(h, c.Note); inner != nil {
 					return false
 				}
 			}
@@ -229,17 +230,17 @@ func (d *reading) forward(a *agenda) error {
 }
 
 // take reads the times of one entry into the agenda.
-func (d *reading) take(a *agenda, h *layout.Folder, id note.ID) error {
-	t, err := d.times(h, id)
+func (x *filling) take(h *layout.Folder, id note.ID) error {
+	t, err := x.times(h, id)
 	if err == nil && t != nil {
-		a.put(slot{id: id, folder: h.Note, span: spanOf(t.series), times: t})
+		x.a.put(slot{id: id, folder: h.Note, span: spanOf(t.series), times: t})
 	}
 	return err
 }
 
 // times reads the times of an entry; nil if the note is none, or has none.
-func (d *reading) times(h *layout.Folder, id note.ID) (*timed, error) {
-	e, err := (&reading{f: d.f.svc.File(note.System, d.f.db), r: d.r}).entry(h, id, true)
+func (x *filling) times(h *layout.Folder, id note.ID) (*timed, error) {
+	e, err := (&reading{f: x.f.svc.File(note.System, x.f.db), r: x.r}).entry(h, id, true)
 	if err != nil || e == nil {
 		return nil, err
 	}
@@ -252,25 +253,25 @@ func (d *reading) times(h *layout.Folder, id note.ID) (*timed, error) {
 
 // within calls fn for the entries whose span overlaps from ≤ t < to, and reads their times if they were not read yet.
 // An agenda that is ahead of the reader keeps no times that the reader read: they may have changed since.
-func (d *reading) within(a *agenda, from, to int64, fn func(note.ID, *timed)) error {
-	keep := a.mod == d.r.Counters().Ledger.Last
-	for i := range a.slots {
-		s := &a.slots[i]
+func (x *filling) within(from, to int64, fn func(note.ID, *timed)) error {
+	keep := x.a.mod == x.r.Counters().Ledger.Last
+	for i := range x.a.slots {
+		s := &x.a.slots[i]
 		if !s.overlaps(from, to) {
 			continue
 		}
 		t := s.times
 		if t == nil {
-			h, err := d.r.Folder(s.folder)
+			h, err := x.r.Folder(s.folder)
 			if err != nil {
 				continue // the calendar is gone by now
 			}
-			if t, err = d.times(h, s.id); err != nil {
+			if t, err = x.times(h, s.id); err != nil {
 				return err
 			}
 			if t != nil && keep {
 				s.times = t
-				a.read++
+				x.a.read++
 			}
 		}
 		if t != nil {

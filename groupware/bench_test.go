@@ -15,8 +15,8 @@ import (
 	"doublet/store"
 )
 
-// calendars returns the groupware of new mail files in one store, each with a calendar of n events over ten years, a tenth
-// of them recurring.
+// calendars returns the groupware of new mail files in one store, each with a calendar of n events over ten years, a
+// tenth of them recurring.
 func calendars(b *testing.B, files, n int) (list []*File) {
 	b.Helper()
 	fix := env.TestRealTime(b)

@@ -36,8 +36,8 @@ func (x *Range) bounds() (from, to time.Time) {
 func (d *reading) near(x *Range, in func(*timed) bool) (map[note.ID]*timed, error) {
 	from, to := x.bounds()
 	hits := map[note.ID]*timed{}
-	err := d.agenda(func(a *agenda) error {
-		return d.within(a, from.Unix(), to.Unix(), func(id note.ID, t *timed) {
+	err := d.agenda(func(a *filling) error {
+		return a.within(from.Unix(), to.Unix(), func(id note.ID, t *timed) {
 			if (x.Component == "" || x.Component == t.kind) && in(t) {
 				hits[id] = t
 			}

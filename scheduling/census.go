@@ -18,7 +18,7 @@ func (s *Service) NewCensus(t *stat.Tree) *Census {
 	return &Census{s: s,
 		users:     t.Gauge("Calendar.Total.Users", "people whose calendars this server leads"),
 		resources: t.Gauge("Calendar.Total.Resources", "rooms and resources whose calendars this server leads"),
-		owners:    t.Gauge("Calendar.Total.All.Users.Resources", "people, rooms and resources whose calendars this server leads"),
+		owners:    t.Gauge("Calendar.Total.All.Users.Resources", "people, rooms and resources together"),
 		appts:     t.Gauge("Calendar.Total.Appts", "events in the calendars of people"),
 		reserved:  t.Gauge("Calendar.Total.Reservations", "events in the calendars of rooms and resources"),
 		times:     t.Gauge("Calendar.Total.All.Appts.Reservations", "events in all of these calendars"),

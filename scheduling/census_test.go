@@ -22,7 +22,8 @@ func TestCensus(t *testing.T) {
 		}
 		return out
 	}
-	if got, want := counted(), [6]float64{2, 0, 2, 0, 0, 0}; got != want { // a room has a calendar from its first booking on
+	// A room has a calendar from its first booking on.
+	if got, want := counted(), [6]float64{2, 0, 2, 0, 0, 0}; got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
 	w.put("alice", "a.ics", meeting("a", "RRULE:FREQ=DAILY;COUNT=3\n", "bob", "blue"))

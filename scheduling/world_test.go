@@ -43,8 +43,8 @@ func newWorld(t testing.TB, names ...string) *world {
 	w := &world{t: t, fix: env.Test(t), people: map[string]directory.Person{}}
 	w.tree = stat.New(w.fix.Clock)
 	var err error
-	w.store, err = store.Open(w.fix.Env, "data", store.Options{FloorBytes: -1, FloorPercent: -1, Ballast: -1, Stats: w.tree,
-		CacheSize: 8 << 20, MemTableSize: 4 << 20,
+	w.store, err = store.Open(w.fix.Env, "data", store.Options{FloorBytes: -1, FloorPercent: -1, Ballast: -1,
+		Stats: w.tree, CacheSize: 8 << 20, MemTableSize: 4 << 20,
 		Indexes: append(append(directory.Indexes(), trace.Indexes()...), groupware.Indexes()...)})
 	w.ok(err)
 	w.dir, err = directory.Open(w.store, w.fix.Env, password.New(w.fix.Env, 1, 10),

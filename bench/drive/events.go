@@ -12,7 +12,7 @@ import (
 
 // openPlanner signs a user in over JMAP for the calendar; nil means that the server has no calendars. The caller calls
 // done.
-func (w *World) openPlanner(ctx context.Context, u *User) (p *planner, done func(), err error) {
+func openPlanner(ctx context.Context, w *World, u *User) (p *planner, done func(), err error) {
 	opened, _, err := w.openJMAP(ctx, u)
 	if err != nil {
 		return nil, nil, err
@@ -26,7 +26,7 @@ func (w *World) openPlanner(ctx context.Context, u *User) (p *planner, done func
 
 // HasCalendars reports whether the server offers a user calendars over JMAP.
 func (w *World) HasCalendars(ctx context.Context, u *User) (bool, error) {
-	p, done, err := w.openPlanner(ctx, u)
+	p, done, err := openPlanner(ctx, w, u)
 	if err != nil {
 		return false, err
 	}
@@ -35,8 +35,8 @@ func (w *World) HasCalendars(ctx context.Context, u *User) (bool, error) {
 }
 
 // emptyCalendar destroys the events of a user, of which nobody is told, and returns their number.
-func (w *World) emptyCalendar(ctx context.Context, u *User) (n int, err error) {
-	p, done, err := w.openPlanner(ctx, u)
+func emptyCalendar(ctx context.Context, w *World, u *User) (n int, err error) {
+	p, done, err := openPlanner(ctx, w, u)
 	if err != nil {
 		return 0, err
 	}
@@ -70,7 +70,7 @@ func (w *World) emptyCalendar(ctx context.Context, u *User) (n int, err error) {
 
 // Events reads the events of a user over JMAP, and who has accepted those that the user organizes, for a ledger.
 func (w *World) Events(ctx context.Context, u *User) (out []ledger.Message, err error) {
-	p, done, err := w.openPlanner(ctx, u)
+	p, done, err := openPlanner(ctx, w, u)
 	if err != nil {
 		return nil, err
 	}

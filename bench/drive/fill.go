@@ -45,7 +45,7 @@ func (w *World) Fill(ctx context.Context, u *User, want int) (f Filled, err erro
 		}
 	}
 	if w.Plans {
-		n, err := w.emptyCalendar(ctx, u)
+		n, err := emptyCalendar(ctx, w, u)
 		if f.Removed += n; err != nil {
 			return f, err
 		}

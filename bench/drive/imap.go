@@ -445,7 +445,7 @@ func (s *imapSession) rsvp(ctx context.Context, p *workload.Planned) error {
 // appointment puts an event into the user's own folder of events. IMAP has no calendar; the client of the documents
 // wrote such an event into the user's own mail file too.
 func (s *imapSession) appointment(p *workload.Planned) error {
-	m := s.w.appointment(s.u, p)
+	m := appointment(s.w, s.u, p)
 	buf := s.w.memory.takeMessage()
 	defer s.w.memory.giveMessage(buf)
 	*buf = m.Append((*buf)[:0])

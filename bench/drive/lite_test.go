@@ -267,12 +267,13 @@ func TestWhatLiteServersDo(t *testing.T) {
 const (
 	liteDay = `<p class="bar"><a class="button" href="/lite/event?e=v1">an event</a> <a class="button primary" ` +
 		`href="/lite/event?new=1">New</a></p>`
-	liteWaits = `<form method="post" action="/lite/event"><input type="hidden" name="csrf" value="t"><input type="hidden" ` +
-		`name="e" value="v1"><input type="hidden" name="back" value="calendar"><button name="do" value="accepted">A</button>` +
-		`<button name="do" value="declined">D</button></form>`
+	liteWaits = `<form method="post" action="/lite/event"><input type="hidden" name="csrf" value="t">` +
+		`<input type="hidden" name="e" value="v1"><input type="hidden" name="back" value="calendar">` +
+		`<button name="do" value="accepted">A</button><button name="do" value="declined">D</button></form>`
 	liteEventForm = `<form method="post" action="/lite/event"><input name="title"><input type="date" name="first">` +
-		`<input type="time" name="from"><input type="date" name="last"><input type="time" name="to"><textarea name="people">` +
-		`</textarea><textarea name="text"></textarea><button name="do" value="save">S</button></form>`
+		`<input type="time" name="from"><input type="date" name="last"><input type="time" name="to">` +
+		`<textarea name="people"></textarea><textarea name="text"></textarea>` +
+		`<button name="do" value="save">S</button></form>`
 )
 
 // TestLiteCalendar checks the forms of the calendar in the lite mode, and that an effect that the pages do not show is
@@ -303,8 +304,8 @@ func TestLiteCalendar(t *testing.T) {
 			t.Error("an appointment with people")
 		}
 	}
-	for field, want := range map[string]string{"do": "save", "title": "Meeting ", "people": "u1@example.com", "first": "20",
-		"from": ":00", "to": ":00", "text": " "} {
+	for field, want := range map[string]string{"do": "save", "title": "Meeting ", "people": "u1@example.com",
+		"first": "20", "from": ":00", "to": ":00", "text": " "} {
 		if got := p.got("POST /lite/event", field); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", field, got)
 		}

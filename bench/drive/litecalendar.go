@@ -55,7 +55,7 @@ func (s *liteSession) plan(ctx context.Context, p *workload.Planned) error {
 	if err := s.get(ctx, attribute(link, "href")); err != nil {
 		return err
 	}
-	e := s.w.event(s.u, p)
+	e := newEvent(s.w, s.u, p)
 	day := e.start.Format("2006-01-02")
 	f := formWith(s.page, "do", "save")
 	for _, x := range []formField{{"title", "Meeting " + e.uid}, {"first", day}, {"from", e.start.Format("15:04")},

@@ -218,8 +218,8 @@ type event struct {
 	people    []string
 }
 
-// event composes the event of an action: an hour within the next two weeks, in working time.
-func (w *World) event(u *User, p *workload.Planned) event {
+// newEvent composes the event of an action: an hour within the next two weeks, in working time.
+func newEvent(w *World, u *User, p *workload.Planned) event {
 	m := w.compose(u, p)
 	day := m.Date.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1+int(p.Pick>>8%14))
 	e := event{uid: m.ID, start: day.Add(time.Duration(8+p.Pick>>16%9) * time.Hour),
@@ -301,7 +301,7 @@ func participantID(i int, address string) string {
 	return fmt.Sprintf("p%d-%s", i, name[:min(len(name), 20)])
 }
 
-// next takes the first invitation that waits; ok is false if none does.
+// next returns the first invitation that waits, and forgets it; ok is false if none does.
 func (p *planner) next() (x waiting, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -370,5 +370,5 @@ func (p *planner) do(ctx context.Context, x *workload.Planned) error {
 		}
 		return p.accept(ctx, v)
 	}
-	return p.create(ctx, p.w.event(p.u, x))
+	return p.create(ctx, newEvent(p.w, p.u, x))
 }

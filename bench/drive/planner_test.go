@@ -49,8 +49,9 @@ func TestPlanner(t *testing.T) {
 		}
 	}
 	all := strings.Join(p.asked, "\n")
-	for _, want := range []string{`"calendarIds":{"cal":true}`, `"expandRecurrences":true`, `"sendSchedulingMessages":true`,
-		`"email":"u1@example.com"`, `"participants/p0-u0/participationStatus":"accepted"`} {
+	for _, want := range []string{`"calendarIds":{"cal":true}`, `"expandRecurrences":true`,
+		`"sendSchedulingMessages":true`, `"email":"u1@example.com"`,
+		`"participants/p0-u0/participationStatus":"accepted"`} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%s was not sent", want)
 		}
@@ -149,8 +150,8 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	p, w := playPlanner(t)
 	own := strings.NewReplacer("u1@", "u0@", "U0@", "Guest@").Replace(invited("accepted"))
-	p.says("CalendarEvent/query", `["CalendarEvent/query",{"ids":["v1","v2","v3"]},"c0"],["CalendarEvent/get",{"list":[`+
-		strings.Join([]string{own, invited("accepted"), `{"id":"v3","uid":"run.9"}`}, ",")+`]},"c1"]`)
+	p.says("CalendarEvent/query", `["CalendarEvent/query",{"ids":["v1","v2","v3"]},"c0"],`+
+		`["CalendarEvent/get",{"list":[`+own+","+invited("accepted")+`,{"id":"v3","uid":"run.9"}]},"c1"]`)
 	list, err := w.Events(context.Background(), &w.Users[0])
 	want := []ledger.Message{{Folder: ledger.Calendar, ID: "run.7"},
 		{Folder: ledger.Calendar, ID: ledger.AnswerID("run.7", "guest@example.com")},
@@ -159,8 +160,9 @@ func TestEvents(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	p.asked = nil
-	p.then("CalendarEvent/query", `["CalendarEvent/query",{"ids":["v1"]},"c0"]`, `["CalendarEvent/query",{"ids":[]},"c0"]`)
-	n, err := w.emptyCalendar(context.Background(), &w.Users[0])
+	p.then("CalendarEvent/query", `["CalendarEvent/query",{"ids":["v1"]},"c0"]`,
+		`["CalendarEvent/query",{"ids":[]},"c0"]`)
+	n, err := emptyCalendar(context.Background(), w, &w.Users[0])
 	if all := strings.Join(p.asked, "\n"); n != 1 || err != nil || !strings.Contains(all, `"destroy":["v1"]`) ||
 		!strings.Contains(all, `"sendSchedulingMessages":false`) {
 		t.Error(n, err, all)

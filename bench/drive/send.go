@@ -71,7 +71,7 @@ func (w *World) invitation(u *User, p *workload.Planned) content.Message {
 }
 
 // appointment returns the message with an event of the user's own.
-func (w *World) appointment(u *User, p *workload.Planned) content.Message {
+func appointment(w *World, u *User, p *workload.Planned) content.Message {
 	m := w.compose(u, p)
 	m.To, m.Subject = []string{u.Address}, "Appointment "+m.ID
 	m.Calendar = &content.Calendar{Method: "PUBLISH", UID: m.ID,
@@ -99,7 +99,7 @@ func (x *invitations) learn(line, message string) {
 	x.waits = append(x.waits, v)
 }
 
-// next takes the invitation that was shown last.
+// next returns the invitation that was shown last, and forgets it.
 func (x *invitations) next() (v invitation, ok bool) {
 	n := len(x.waits)
 	if n == 0 {

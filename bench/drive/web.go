@@ -208,8 +208,8 @@ func (s *webSession) call(ctx context.Context, method string, fn func(*wire.Writ
 var webFile = regexp.MustCompile(
 	"(?:src|href)=\"(/[^\"]+)\"|[\",`](/(?:assets/[^\",`]+|icon\\.svg|manifest\\.webmanifest|mail-frame))")
 
-// load gets the client: a page of it, and the files named by the page and the service worker, unless they are cached. The
-// worker caches them all, so a returning browser requests only the page and the worker.
+// load gets the client: a page of it, and the files named by the page and the service worker, unless they are cached.
+// The worker caches them all, so a returning browser requests only the page and the worker.
 func (s *webSession) load(ctx context.Context, page string) error {
 	had := map[string]bool{}
 	for _, name := range []string{page, "/sw.js"} {

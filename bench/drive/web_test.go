@@ -74,9 +74,10 @@ func playWeb(t *testing.T) (*webPeer, *World) {
 			"CalendarEvent/get":   `{"list":[` + invited("needs-action") + `]}`,
 			"Email/query":         `{"ids":["e3","e1"],"total":2}`,
 			"Thread/get":          `{"list":[{"id":"t1","emailIds":["e1"]},{"id":"t2","emailIds":["e2","e3"]}]}`,
-			"Email/get":           `{"state":"1","list":[` + row("e3", "t2", false) + "," + row("e1", "t1", true) + `]}`,
-			"Email/get 10":        `{"list":[` + whole("e3") + "," + whole("e1") + "," + whole("e2") + `]}`,
-			"Email/changes":       `{"newState":"2","created":[],"updated":["e3"],"destroyed":["gone"]}`,
+			"Email/get": `{"state":"1","list":[` + row("e3", "t2", false) + "," +
+				row("e1", "t1", true) + `]}`,
+			"Email/get 10":  `{"list":[` + whole("e3") + "," + whole("e1") + "," + whole("e2") + `]}`,
+			"Email/changes": `{"newState":"2","created":[],"updated":["e3"],"destroyed":["gone"]}`,
 		}}
 	mux := http.NewServeMux()
 	file := func(path, kind, tag, text string) {

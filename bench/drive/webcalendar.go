@@ -154,7 +154,7 @@ func (t *webCalendar) follow(ctx context.Context, calendars bool) {
 
 // write makes an event in the editor. Its people are completed and checked while they are typed: held is that time.
 func (t *webCalendar) write(ctx context.Context, p *workload.Planned) (held time.Duration, err error) {
-	e := t.s.w.event(t.s.u, p)
+	e := newEvent(t.s.w, t.s.u, p)
 	begun := t.now()
 	if err := t.s.complete(ctx, e.people); err != nil {
 		return 0, err

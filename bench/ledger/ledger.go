@@ -138,6 +138,21 @@ func found(v *record.Verdict, n *int, format string, args ...any) {
 	}
 }
 
+// count counts in a verdict what is acknowledged of a message.
+func (s *state) count(v *record.Verdict) {
+	for _, known := range []bool{s.there, s.deleted, s.moved, s.flagged} {
+		if known {
+			v.Acknowledged++
+		}
+	}
+	switch {
+	case s.there && s.kind == Invitation:
+		v.Invitations++
+	case s.there && s.kind == Answer:
+		v.Answers++
+	}
+}
+
 // Check compares the ledger with the mail of each person in files, as a server has it.
 func (l *Ledger) Check(server string, files map[string][]Message) record.Verdict {
 	v := record.Verdict{Server: server}
@@ -169,17 +184,7 @@ func (l *Ledger) Check(server string, files map[string][]Message) record.Verdict
 		}
 		s, c := l.messages[k], have[k]
 		all := c.inbox + c.archive
-		for _, known := range []bool{s.there, s.deleted, s.moved, s.flagged} {
-			if known {
-				v.Acknowledged++
-			}
-		}
-		switch {
-		case s.there && s.kind == Invitation:
-			v.Invitations++
-		case s.there && s.kind == Answer:
-			v.Answers++
-		}
+		s.count(&v)
 		switch {
 		case s.deleted && all > 0:
 			found(&v, &v.Resurrected, "resurrected: message %s of %s was deleted", k.id, k.person)

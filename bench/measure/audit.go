@@ -27,8 +27,8 @@ func newAudit(j *Job, w *drive.World) (*audit, error) {
 	switch {
 	case j.Protocol == workload.JMAP, j.Protocol == workload.WebFull:
 		if !j.plans() {
-			return nil, bench.Usage("over %s a ledger holds invitations and answers, of which %s has none: use --over imap",
-				j.Protocol, j.Workload.Name)
+			return nil, bench.Usage("over %s a ledger holds invitations and answers alone, and %s has none: use "+
+				"--over imap", j.Protocol, j.Workload.Name)
 		}
 		list = w.Events
 	case j.Protocol != workload.IMAP:

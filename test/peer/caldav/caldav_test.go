@@ -107,9 +107,9 @@ func event(i int) string {
 		rule = "RRULE:FREQ=WEEKLY;COUNT=20\r\n"
 	}
 	start := time.Date(2026, 1, 1, 8, 0, 0, 0, time.UTC).Add(time.Duration(i) * 525 * time.Minute)
-	return fmt.Sprintf("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//Doublet//peer//EN\r\nBEGIN:VEVENT\r\nUID:event-%d\r\n"+
-		"DTSTAMP:20260101T000000Z\r\nDTSTART:%s\r\nDTEND:%s\r\nSUMMARY:Event %d\r\nLOCATION:Room %d\r\n"+
-		"DESCRIPTION:%s\r\n%sEND:VEVENT\r\nEND:VCALENDAR\r\n", i, start.Format("20060102T150405Z"),
+	return fmt.Sprintf("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//Doublet//peer//EN\r\nBEGIN:VEVENT\r\n"+
+		"UID:event-%d\r\nDTSTAMP:20260101T000000Z\r\nDTSTART:%s\r\nDTEND:%s\r\nSUMMARY:Event %d\r\n"+
+		"LOCATION:Room %d\r\nDESCRIPTION:%s\r\n%sEND:VEVENT\r\nEND:VCALENDAR\r\n", i, start.Format("20060102T150405Z"),
 		start.Add(time.Hour).Format("20060102T150405Z"), i, i%7, strings.Repeat("Some words on it. ", 3), rule)
 }
 
@@ -211,7 +211,8 @@ func (s *server) measure(t *testing.T, what string, most int, request func(i int
 func TestBesideRadicale(t *testing.T) {
 	theirs := radicale(t)
 	demo := program.Demo(t)
-	ours := newServer("Doublet", "http://127.0.0.1:"+demo.Port["http"]+"/dav/calendars/alice@example.com/bench/", "demo",
+	ours := newServer("Doublet",
+		"http://127.0.0.1:"+demo.Port["http"]+"/dav/calendars/alice@example.com/bench/", "demo",
 		demo.Cmd.Process.Pid)
 	both := []*server{ours, theirs}
 	for _, s := range both {
