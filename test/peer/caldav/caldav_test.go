@@ -28,6 +28,7 @@ func TestMain(m *testing.M) { program.Main(m) }
 
 const (
 	events = 1000
+	before = 800 // of them, those that are there before the measurement
 	lanes  = 4
 	round  = time.Second
 	rounds = 3
@@ -39,6 +40,8 @@ type server struct {
 	password       string
 	pid            int
 	client         *http.Client
+	// fill makes an event that is there before the measurement.
+	fill func(i int) error
 	// token is that of the calendar with all events.
 	token string
 	// rates and cpu hold requests a second, and processor milliseconds a request, of each round by what was asked.
@@ -46,8 +49,10 @@ type server struct {
 }
 
 func newServer(name, calendar, password string, pid int) *server {
-	return &server{name: name, calendar: calendar, password: password, pid: pid, rates: map[string][]float64{},
+	s := &server{name: name, calendar: calendar, password: password, pid: pid, rates: map[string][]float64{},
 		cpu: map[string][]float64{}, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: lanes}}}
+	s.fill = s.put
+	return s
 }
 
 // radicale starts Radicale as its documentation has it, with its files flushed (the default) and a password.
@@ -71,6 +76,10 @@ func radicale(t *testing.T) *server {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
 	s := newServer("Radicale", "http://127.0.0.1:"+port+"/alice/bench/", "demo", cmd.Process.Pid)
+	s.fill = func(i int) error { // it keeps an event as a file, and reads what others have written
+		name := filepath.Join(dir, "files", "collection-root", "alice", "bench", fmt.Sprint(i, ".ics"))
+		return os.WriteFile(name, []byte(event(i)), 0o600)
+	}
 	for until := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		if _, _, err := s.do("OPTIONS", "", "", nil); err == nil {
 			return s
@@ -183,7 +192,7 @@ func (s *server) measure(t *testing.T, what string, most int, request func(i int
 	t.Helper()
 	var next, done atomic.Int64
 	var wg sync.WaitGroup
-	before, began := s.used(t), time.Now()
+	used, began := s.used(t), time.Now()
 	for range lanes {
 		wg.Go(func() {
 			for {
@@ -202,7 +211,7 @@ func (s *server) measure(t *testing.T, what string, most int, request func(i int
 	wg.Wait()
 	n := float64(max(1, done.Load()))
 	s.rates[what] = append(s.rates[what], n/time.Since(began).Seconds())
-	s.cpu[what] = append(s.cpu[what], (s.used(t)-before).Seconds()*1000/n)
+	s.cpu[what] = append(s.cpu[what], (s.used(t)-used).Seconds()*1000/n)
 }
 
 // TestBesideRadicale writes and reads the same events at both servers in turn, and prints a table with the medians and
@@ -219,7 +228,15 @@ func TestBesideRadicale(t *testing.T) {
 		if status, text, err := s.do("MKCALENDAR", "", "", nil); err != nil || status != http.StatusCreated {
 			t.Fatal(s.name, status, string(text), err)
 		}
-		s.measure(t, "PUT of a new event", events, s.put)
+		for i := range before {
+			if err := s.fill(i); err != nil {
+				t.Fatal(s.name, err)
+			}
+		}
+		if _, _, err := s.report(month); err != nil { // what is kept for later reading is made here, not by the first PUT
+			t.Fatal(err)
+		}
+		s.measure(t, "PUT of a new event", events-before, func(i int) error { return s.put(before + i) })
 	}
 	var found [2][]string
 	for i, s := range both {
