@@ -164,7 +164,7 @@ func (j *Job) header(id string, now time.Time) record.Header {
 
 // markCalendars marks a run over JMAP at a server without calendars. A server that does not answer shows that later.
 func (j *Job) markCalendars(ctx context.Context, h *record.Header) {
-	if !j.plans() || len(j.users) == 0 {
+	if j.Protocol != workload.JMAP || !j.plans() || len(j.users) == 0 {
 		return
 	}
 	if has, err := j.worlds[0].HasCalendars(ctx, &j.users[0]); err == nil && !has {
