@@ -233,7 +233,8 @@ func TestBesideRadicale(t *testing.T) {
 				t.Fatal(s.name, err)
 			}
 		}
-		if _, _, err := s.report(month); err != nil { // what is kept for later reading is made here, not by the first PUT
+		// What a server keeps for later reading is made here, and not by the first PUT.
+		if _, _, err := s.report(month); err != nil {
 			t.Fatal(err)
 		}
 		s.measure(t, "PUT of a new event", events-before, func(i int) error { return s.put(before + i) })
