@@ -100,6 +100,8 @@ bench:
 	@if [ -d "$${PEERBENCH:-../shared/peerbench}" ] && [ "$$(id -u)" = 0 ]; then \
 		peer=; if command -v dovecot >/dev/null && command -v postfix >/dev/null; then peer=sdbox; fi; test/peer/compare doublet $$peer; \
 	else echo "left out: the comparison with other servers (needs root and the driver's folder in PEERBENCH)"; fi
+	@if command -v radicale >/dev/null; then LONG=1 $(GO) test -count=1 -v ./test/peer/caldav; \
+	else echo "left out: the comparison with Radicale (needs the package radicale)"; fi
 
 # Type-checks everything, tests too, for the platforms that make test does not run on.
 cross:

@@ -453,16 +453,8 @@ func (s *Series) last(r *recur.Rule) (last time.Time, ok bool) {
 	if r.Count == 0 && !r.Until.IsZero() {
 		return r.Until.Add(24 * time.Hour), true
 	}
-	if r.Count == 0 || r.Count > maxCounted {
-		return last, false
-	}
-	last = start
-	err := r.Between(start, start, time.Unix(1<<38, 0), func(at time.Time) bool { last = at; return true })
-	return last, err == nil
+	return r.Last(start)
 }
-
-// maxCounted is the highest COUNT that is counted when an object is kept.
-const maxCounted = 2000
 
 // Recurs reports whether the object has instances of their own: rules, dates, or more than one component.
 func (s *Series) Recurs() bool {

@@ -28,6 +28,7 @@ const (
 	itemBody     = "Body"     // the iCalendar object or vCard; an attachment holds a large one
 	itemModified = "Modified" // the time of the last change in Unix seconds
 	itemPrivate  = "Private"
+	itemSpan     = "Span" // span.text of the times of an entry of a calendar
 	// itemScheduleTag is the Schedule-Tag of RFC 6638 section 3.2.10.
 	itemScheduleTag = "ScheduleTag"
 	// itemShown is set if the private entry was public before: others have it and must be told that it has gone.
@@ -40,6 +41,15 @@ const (
 // The forms of entries.
 var forms = map[string]string{calendar.Event: "Appointment", calendar.Task: "Task", calendar.Journal: "Journal",
 	vcard: "Contact"}
+
+// components are the components of the forms.
+var components = func() map[string]string {
+	out := map[string]string{}
+	for component, form := range forms {
+		out[form] = component
+	}
+	return out
+}()
 
 // vcard is the component of a contact.
 const vcard = "VCARD"
@@ -170,6 +180,9 @@ func (p *Parsed) content(name string, now time.Time) note.Content {
 	if p.Private {
 		items = append(items, note.Item{Name: itemPrivate, Value: note.Bool(true)})
 	}
+	if p.Object != nil {
+		items = append(items, note.Item{Name: itemSpan, Value: note.Text(spanOf(p.Object.Series).text())})
+	}
 	c := note.Content{}
 	if p.stored == nil {
 		items = append(items, note.Item{Name: itemBody, Value: note.Binary(p.Text)})
@@ -231,12 +244,7 @@ func (d *reading) whole(h *layout.Folder, id note.ID) (*Entry, error) {
 func (d *reading) read(h *layout.Folder, id note.ID, row *layout.Note, c *layout.Content) *Entry {
 	items := c.Content.Items
 	winner, ok := c.Tree.Winner()
-	component := ""
-	for k, form := range forms {
-		if form == items.Get(itemForm).AsText() {
-			component = k
-		}
-	}
+	component := components[items.Get(itemForm).AsText()]
 	if !ok || component == "" || row.Class != note.Document {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"doublet/mailbox"
 	"doublet/note"
@@ -11,7 +12,7 @@ import (
 )
 
 // indexEntries finds entries by prefix and hash: 'n' and the name, 'u' and the UID. The hash bounds the key and keeps
-// zero bytes out of it.
+// zero bytes out of it. Behind spanKey stands the span of an entry of a calendar.
 const indexEntries uint64 = 40
 
 // Indexes returns the indexes of entries, for store.Options.
@@ -21,7 +22,11 @@ func Indexes() []store.Index {
 		if c != note.Document || name == nil {
 			return nil
 		}
-		return [][]byte{nameKey(name.AsText()), uidKey(content.Items.Get(itemUID).AsText())}
+		list := [][]byte{nameKey(name.AsText()), uidKey(content.Items.Get(itemUID).AsText())}
+		if x := content.Items.Get(itemSpan).AsText(); len(x) == spanLength && !strings.Contains(x, "\x00") {
+			list = append(list, append([]byte{spanKey}, x...))
+		}
+		return list
 	}
 	return []store.Index{{Number: indexEntries, Kind: mailbox.Kind, Keys: keys}}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"doublet/calendar"
+	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -225,4 +226,36 @@ func (f *File) EnsureCalendar(ctx context.Context) error {
 		}
 		return c.ensure(map[Kind]bool{Calendar: true}, "")
 	})
+}
+
+// EventCounts calls fn with the number of events in the calendars of each mail file that this server leads and that has
+// calendars.
+func (s *Service) EventCounts(ctx context.Context, fn func(db note.DatabaseID, events int)) error {
+	all, err := s.store.Databases()
+	if err != nil {
+		return err
+	}
+	for _, i := range all {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if i.Kind != mailbox.Kind || i.State != layout.InService || !s.Leads(i.ID) {
+			continue
+		}
+		events, calendars := 0, false
+		err := s.File(note.System, i.ID).read(ctx, func(d *reading) error {
+			return d.eachCalendar(func(h *layout.Folder, _ string, p *Properties) {
+				if p.holds(calendar.Event) {
+					events, calendars = events+int(h.Total), true
+				}
+			})
+		})
+		if err != nil && !errors.Is(err, store.ErrNotFound) { // one that was removed meanwhile
+			return err
+		}
+		if calendars {
+			fn(i.ID, events)
+		}
+	}
+	return nil
 }

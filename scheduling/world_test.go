@@ -41,12 +41,12 @@ type world struct {
 func newWorld(t testing.TB, names ...string) *world {
 	t.Helper()
 	w := &world{t: t, fix: env.Test(t), people: map[string]directory.Person{}}
+	w.tree = stat.New(w.fix.Clock)
 	var err error
 	w.store, err = store.Open(w.fix.Env, "data", store.Options{FloorBytes: -1, FloorPercent: -1, Ballast: -1,
-		CacheSize: 8 << 20, MemTableSize: 4 << 20,
+		Stats: w.tree, CacheSize: 8 << 20, MemTableSize: 4 << 20,
 		Indexes: append(append(directory.Indexes(), trace.Indexes()...), groupware.Indexes()...)})
 	w.ok(err)
-	w.tree = stat.New(w.fix.Clock)
 	w.dir, err = directory.Open(w.store, w.fix.Env, password.New(w.fix.Env, 1, 10),
 		directory.Options{Domain: "example.com"})
 	w.ok(err)

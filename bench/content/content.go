@@ -24,14 +24,15 @@ type Message struct {
 	Calendar *Calendar
 }
 
-// Calendar is an invitation or a reply to one (RFC 6047).
+// Calendar is an invitation, a reply to one (RFC 6047), or an event of one's own.
 type Calendar struct {
-	// Method is REQUEST or REPLY.
+	// Method is REQUEST, REPLY or PUBLISH (RFC 5546 section 3.2).
 	Method string
-	// UID identifies the meeting; Organizer and Attendees are addresses.
+	// UID identifies the meeting; Organizer and Attendees are addresses. An event of one's own has neither.
 	UID, Organizer string
 	Attendees      []string
-	Begin          time.Time
+	// Begin is not in a reply.
+	Begin time.Time
 }
 
 // Domain is the right part of Message-IDs.
@@ -71,7 +72,7 @@ func (m *Message) Append(dst []byte) []byte {
 		"\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n"...)
 	dst = AppendText(dst, m.Body, m.Seed)
 	if m.Calendar != nil {
-		dst = m.Calendar.append(append(dst, "\r\n--"+boundary+"\r\n"...))
+		dst = m.Calendar.append(m.Date, append(dst, "\r\n--"+boundary+"\r\n"...))
 	}
 	if m.Attachment > 0 {
 		dst = append(dst, "\r\n--"+boundary+"\r\nContent-Type: application/octet-stream; name=\""...)
@@ -82,7 +83,7 @@ func (m *Message) Append(dst []byte) []byte {
 	return append(dst, "\r\n--"+boundary+"--\r\n"...)
 }
 
-func (c *Calendar) append(dst []byte) []byte {
+func (c *Calendar) append(now time.Time, dst []byte) []byte {
 	put := func(parts ...string) {
 		for _, p := range parts {
 			dst = append(dst, p...)
@@ -98,11 +99,16 @@ func (c *Calendar) append(dst []byte) []byte {
 	put("METHOD:", c.Method)
 	put("BEGIN:VEVENT")
 	put("UID:", c.UID)
-	put("DTSTAMP:", stamp(c.Begin))
-	put("DTSTART:", stamp(c.Begin))
-	put("DTEND:", stamp(c.Begin.Add(time.Hour)))
-	put("ORGANIZER:mailto:", c.Organizer)
-	status := "NEEDS-ACTION"
+	put("SEQUENCE:0")
+	put("DTSTAMP:", stamp(now))
+	if !c.Begin.IsZero() {
+		put("DTSTART:", stamp(c.Begin))
+		put("DTEND:", stamp(c.Begin.Add(time.Hour)))
+	}
+	if c.Organizer != "" {
+		put("ORGANIZER:mailto:", c.Organizer)
+	}
+	status := "NEEDS-ACTION;RSVP=TRUE"
 	if c.Method == "REPLY" {
 		status = "ACCEPTED"
 	}

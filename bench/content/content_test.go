@@ -96,7 +96,8 @@ func TestMessagesAreWhole(t *testing.T) {
 	if len(data) < 50_000 || len(data) > 50_100 {
 		t.Errorf("an attachment of 50,000 bytes has %d", len(data))
 	}
-	want := []string{"METHOD:REQUEST\r\n", "UID:u1\r\n", "ATTENDEE;PARTSTAT=NEEDS-ACTION:mailto:mail2@example.com\r\n"}
+	want := []string{"METHOD:REQUEST\r\n", "UID:u1\r\n",
+		"ATTENDEE;PARTSTAT=NEEDS-ACTION;RSVP=TRUE:mailto:mail2@example.com\r\n"}
 	for _, w := range want {
 		if !strings.Contains(string(p.Children[1].Body(raw)), w) {
 			t.Errorf("%q is missing in the invitation", w)

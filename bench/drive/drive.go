@@ -63,6 +63,8 @@ type World struct {
 	Ledger *ledger.Ledger
 	// FillOver is the protocol that fills mailboxes: workload.IMAP (""), JMAP or LMTP.
 	FillOver string
+	// Plans means that users work in calendars over JMAP, which Fill then empties.
+	Plans bool
 	// Cold makes every browser load all files of a client, as on a first visit.
 	Cold bool
 
@@ -181,7 +183,7 @@ func (w *World) Open(ctx context.Context, protocol string, u *User) (Session, Tr
 // Connections returns the number of connections that a user keeps open.
 func Connections(protocol string) int {
 	if protocol == workload.WebFull {
-		return 2 // one for requests, one for pushes
+		return 3 // one for requests, and one for the pushes of each page: mail and calendar
 	}
 	return 1
 }

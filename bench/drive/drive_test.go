@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"doublet/bench/ledger"
 	"doublet/bench/workload"
 	"doublet/env"
 )
@@ -209,6 +210,24 @@ func TestSentCopies(t *testing.T) {
 	m.To = []string{"u1@example.com"}
 	if err := s.submit(context.Background(), &m); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAppointment checks that an appointment over IMAP is a message in a folder of its own, which the ledger expects
+// there once the server has taken it.
+func TestAppointment(t *testing.T) {
+	t.Parallel()
+	w, _ := against(t, after(greeting, script{`C APPEND Calendar (\Seen) {`, "S + go on", "L", "S $T OK",
+		`C APPEND Calendar (\Seen) {`, "S $T NO over quota"}))
+	w.Ledger = ledger.New()
+	s := open(t, w)
+	for _, kind := range []string{"", "NO over quota"} {
+		if _, err := act(s, workload.Appointment); Kind(err) != kind {
+			t.Errorf("%v, want %q", err, kind)
+		}
+	}
+	if v := w.Ledger.Check("x", map[string][]ledger.Message{s.u.Address: nil}); v.Acknowledged != 1 || v.Lost != 1 {
+		t.Errorf("%+v", v)
 	}
 }
 
@@ -426,6 +445,7 @@ func TestInvitations(t *testing.T) {
 		"C SELECT", "S * 2 EXISTS", "S $T OK", "C FETCH 1:2",
 		`S * 1 FETCH (UID 1 FLAGS () ENVELOPE ("d" "Invitation run.1.2 from u1@example.com" NIL))`,
 		`S * 2 FETCH (UID 2 FLAGS () ENVELOPE ("d" "Accepted: Invitation run.9.9 from u1@example.com" NIL))`, "S $T OK",
+		"C UID FETCH 1 (BODY[])", "S * 1 FETCH (UID 1 BODY[] {1}\r\na)", "S $T OK",
 	}), script{
 		"S 220 x", "C EHLO", "S 250 x", "C MAIL", "S 250 ok", "C RCPT TO:<u1@example.com>", "S 250 ok", "C DATA",
 		"S 354 go",
@@ -435,8 +455,8 @@ func TestInvitations(t *testing.T) {
 	if _, err := act(s, workload.Open); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.waits) != 1 || s.waits[0] != (invitation{"run.1.2", "u1@example.com"}) {
-		t.Fatalf("%+v", s.waits)
+	if waits := s.asked.waits; len(waits) != 1 || waits[0] != (invitation{"run.1.2", "u1@example.com", "1"}) {
+		t.Fatalf("%+v", waits)
 	}
 	if _, err := act(s, workload.RSVP); Kind(err) == "" {
 		t.Error("a server that went away took the answer")
@@ -633,7 +653,7 @@ func FuzzIMAP(f *testing.F) {
 			if got.Received > uint64(len(said)) || s.broken && err == nil {
 				t.Fatalf("%s: %+v, %v, broken %v", do, got, err, s.broken)
 			}
-			if len(s.known) > maxKnown || len(s.unread) > maxKnown || len(s.waits) > maxKnown ||
+			if len(s.known) > maxKnown || len(s.unread) > maxKnown || len(s.asked.waits) > maxKnown ||
 				!slices.IsSorted(s.known) || !slices.IsSorted(s.unread) || len(s.left) > bufferSize {
 				t.Fatalf("%s: %d known, %d unread", do, len(s.known), len(s.unread))
 			}

@@ -36,10 +36,17 @@ type filling interface {
 // Fill brings a user's mailbox to its initial state: want messages in the INBOX, with their flags, and nothing in the
 // other folders, if the target has a door for IMAP; otherwise it only cuts the INBOX back and tops it up. Message i is
 // the same for the same seed, user and i, so Fill can resume after an interruption. Over IMAP and JMAP it also creates
-// the folder into which users file; over LMTP (FillOver) messages are new and unread.
+// the folder into which users file; over LMTP (FillOver) messages are new and unread. If w.Plans is set, it empties the
+// user's calendars.
 func (w *World) Fill(ctx context.Context, u *User, want int) (f Filled, err error) {
 	if w.Resets() {
 		if f.Removed, err = w.reset(ctx, u, want); err != nil {
+			return f, err
+		}
+	}
+	if w.Plans {
+		n, err := emptyCalendar(ctx, w, u)
+		if f.Removed += n; err != nil {
 			return f, err
 		}
 	}
@@ -90,7 +97,7 @@ func (w *World) fillIMAP(ctx context.Context, u *User) (filling, func(), error) 
 	s := opened.(*imapSession)
 	done := w.guard(ctx, s.conn)
 	var refused *Refusal
-	for _, folder := range []string{ledger.Archive, sentFolder} {
+	for _, folder := range []string{ledger.Archive, ledger.Calendar, sentFolder} {
 		if err = s.command("CREATE " + folder); err != nil && !errors.As(err, &refused) { // refused if it exists
 			break
 		}

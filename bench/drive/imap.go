@@ -48,8 +48,7 @@ type imapSession struct {
 	high   uint32 // highest UID that Retrieve has fetched
 	had    uint32 // number of messages at that time
 	last   uint32 // UID of the last message read, 0 for none
-	waits  []invitation
-	seen   map[string]bool // answered invitations; nil before the first
+	asked  invitations
 	// ids are the Message-IDs of known messages, if a ledger is kept.
 	ids map[uint32]string
 	t   Traffic
@@ -187,6 +186,8 @@ func (s *imapSession) do(ctx context.Context, p *workload.Planned) error {
 		return s.reply(ctx, p)
 	case workload.RSVP:
 		return s.rsvp(ctx, p)
+	case workload.Appointment:
+		return s.appointment(p)
 	case workload.Login:
 		return s.command("NOOP")
 	}
@@ -422,20 +423,35 @@ func (s *imapSession) reply(ctx context.Context, p *workload.Planned) error {
 	return s.command(fmt.Sprintf("UID STORE %d +FLAGS.SILENT (\\Answered)", s.last))
 }
 
-// rsvp answers an invitation that a listing has shown.
+// rsvp reads an invitation that a listing has shown, and answers it.
 func (s *imapSession) rsvp(ctx context.Context, p *workload.Planned) error {
-	for len(s.waits) > 0 {
-		v := s.waits[len(s.waits)-1]
-		s.waits = s.waits[:len(s.waits)-1]
-		if !s.seen[v.id] {
-			if s.seen == nil || len(s.seen) > maxKnown {
-				s.seen = make(map[string]bool)
-			}
-			s.seen[v.id] = true
-			return s.traffic(s.w.answer(ctx, s.u, v, p))
-		}
+	v, ok := s.asked.next()
+	if !ok {
+		return ErrNothing
 	}
-	return ErrNothing
+	if err := s.need(); err != nil {
+		return err
+	}
+	if err := s.command("UID FETCH " + v.message + " (BODY[])"); err != nil {
+		return err
+	}
+	if s.came == 0 {
+		return ErrNothing // the user has filed or deleted it since
+	}
+	m := s.w.accepted(s.u, v, p)
+	return s.submit(ctx, &m)
+}
+
+// appointment puts an event into the user's own folder of events. IMAP has no calendar; the client of the documents
+// wrote such an event into the user's own mail file too.
+func (s *imapSession) appointment(p *workload.Planned) error {
+	m := appointment(s.w, s.u, p)
+	buf := s.w.memory.takeMessage()
+	defer s.w.memory.giveMessage(buf)
+	*buf = m.Append((*buf)[:0])
+	err := s.append(ledger.Calendar, *buf, `(\Seen) `)
+	s.w.Ledger.Added(s.u.Address, m.ID, err)
+	return err
 }
 
 // farewell is the timeout of LOGOUT, for which no user waits.

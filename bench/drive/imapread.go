@@ -271,24 +271,25 @@ var fileType = []byte(`"octet-stream"`)
 // fetched updates the session from a FETCH response.
 func (s *imapSession) fetched(in *reader, line []byte) error {
 	var f fetch
-	id := ""
+	id, subject := "", ""
 	err := s.pieces(in, line, func(piece []byte) {
 		f.piece(piece)
 		s.file = s.file || bytes.Contains(piece, fileType) || bytes.Contains(piece, bytes.ToUpper(fileType))
 		if s.w.Ledger != nil {
 			id = cmp.Or(ledger.ID(piece), id)
 		}
-		if i := bytes.Index(piece, []byte(subjectInvitation)); i >= 0 && len(s.waits) < maxKnown {
+		if i := bytes.Index(piece, []byte(subjectInvitation)); i >= 0 {
 			// Start a little earlier, so that the prefix of an acceptance is included.
-			if v, ok := parseInvitation(string(piece[max(0, i-20):min(len(piece), i+1000)])); ok && !s.seen[v.id] {
-				s.waits = append(s.waits, v)
-			}
+			subject = string(piece[max(0, i-20):min(len(piece), i+1000)])
 		}
 	})
 	s.came++
 	if err == nil && f.uid != 0 {
 		s.told = f.uid
 		s.learn(f.uid, f.flags, f.seen)
+		if subject != "" {
+			s.asked.learn(subject, strconv.FormatUint(uint64(f.uid), 10))
+		}
 		if id != "" {
 			if s.ids == nil {
 				s.ids = make(map[uint32]string)

@@ -40,8 +40,8 @@ type jmapSession struct {
 	known  []string // ids, newest last
 	unread []string
 	last   email // the last message read
-	waits  []invitation
-	seen   map[string]bool // answered invitations; nil before the first
+	asked  invitations
+	plan   *planner
 }
 
 // email holds what a reply needs to know of the message that it answers.
@@ -150,6 +150,7 @@ func (s *jmapSession) login(ctx context.Context) error {
 	if s.account, err = session.MailAccount(); err != nil {
 		return err
 	}
+	s.plan = newPlanner(s.w, s.u, s.c, session)
 	r := client.NewRequest(wire.Mail, wire.SubmissionURN)
 	boxes := r.Get("Mailbox", s.account, nil, "id", "role", "name")
 	identities := r.Get("Identity", s.account, nil, "id", "email")
@@ -279,11 +280,11 @@ func (s *jmapSession) do(ctx context.Context, p *workload.Planned) error {
 		return s.poll(ctx)
 	case workload.Send, workload.Reply:
 		return s.send(ctx, p)
-	case workload.Invite:
-		m := s.w.invitation(s.u, p)
-		return s.submit(ctx, &m, "")
-	case workload.RSVP:
-		return s.rsvp(ctx, p)
+	case workload.Calendar, workload.Appointment, workload.Invite, workload.RSVP:
+		if s.plan.account != "" {
+			return s.plan.do(ctx, p)
+		}
+		return s.mailed(ctx, p)
 	case workload.Login:
 		return s.login(ctx)
 	}
@@ -365,10 +366,8 @@ func (s *jmapSession) learn(m *wire.Value) {
 			s.unread = slices.Delete(s.unread, 0, 1)
 		}
 	}
-	if subject, _ := m.Get("subject").Text(); len(s.waits) < maxKnown && strings.Contains(subject, subjectInvitation) {
-		if v, ok := parseInvitation(subject + "\n"); ok && !s.seen[v.id] {
-			s.waits = append(s.waits, v)
-		}
+	if subject, _ := m.Get("subject").Text(); strings.Contains(subject, subjectInvitation) {
+		s.asked.learn(subject+"\n", id)
 	}
 }
 
@@ -396,8 +395,8 @@ func (s *jmapSession) choose(ctx context.Context, pick uint64) (string, error) {
 var readProperties = []string{"id", "messageId", "references", "from", "to", "cc", "subject", "sentAt", "keywords",
 	"bodyStructure", "textBody", "htmlBody", "attachments", "bodyValues"}
 
-// read fetches the text of the newest unread message, or of any message if all are read, and marks it as read. It does
-// not fetch attachments, which JMAP clients load on demand.
+// read shows the newest unread message, or any message if all are read. It does not fetch attachments, which JMAP
+// clients load on demand.
 func (s *jmapSession) read(ctx context.Context, pick uint64) error {
 	id, err := s.choose(ctx, pick)
 	if err != nil {
@@ -406,6 +405,11 @@ func (s *jmapSession) read(ctx context.Context, pick uint64) error {
 	if n := len(s.unread); n > 0 {
 		id, s.unread = s.unread[n-1], s.unread[:n-1]
 	}
+	return s.show(ctx, id)
+}
+
+// show fetches the text of a message, and marks it as read.
+func (s *jmapSession) show(ctx context.Context, id string) error {
 	r := client.NewRequest(wire.Mail)
 	g := r.Call("Email/get", func(w *wire.Writer) {
 		w.Text("accountId", s.account)
@@ -586,18 +590,20 @@ func (s *jmapSession) idle(ctx, within context.Context, hold time.Duration) (tim
 	return held, nil
 }
 
-// rsvp answers an invitation that a listing has shown.
-func (s *jmapSession) rsvp(ctx context.Context, p *workload.Planned) error {
-	for len(s.waits) > 0 {
-		v := s.waits[len(s.waits)-1]
-		s.waits = s.waits[:len(s.waits)-1]
-		if s.seen[v.id] {
-			continue
+// mailed does an action of the calendar by mail (iMIP), at a server without calendars.
+func (s *jmapSession) mailed(ctx context.Context, p *workload.Planned) error {
+	switch p.Do {
+	case workload.Invite:
+		m := s.w.invitation(s.u, p)
+		return s.submit(ctx, &m, "")
+	case workload.RSVP:
+		v, ok := s.asked.next()
+		if !ok {
+			return ErrNothing
 		}
-		if s.seen == nil || len(s.seen) > maxKnown {
-			s.seen = make(map[string]bool)
+		if err := s.show(ctx, v.message); err != nil {
+			return err
 		}
-		s.seen[v.id] = true
 		m := s.w.accepted(s.u, v, p)
 		return s.submit(ctx, &m, "")
 	}

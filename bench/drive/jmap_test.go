@@ -21,7 +21,9 @@ type jmapPeer struct {
 	*httptest.Server
 	mu      sync.Mutex
 	answers map[string]string
+	later   map[string][]string // answers behind the first, by method
 	asked   []string
+	session string
 }
 
 const jmapSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{}},"accounts":{},"primaryAccounts":{
@@ -31,7 +33,7 @@ const jmapSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{}},"acc
 
 func playJMAP(t *testing.T) (*jmapPeer, *World) {
 	t.Helper()
-	p := &jmapPeer{answers: map[string]string{
+	p := &jmapPeer{session: jmapSessionObject, later: map[string][]string{}, answers: map[string]string{
 		"Mailbox/get": `["Mailbox/get",{"list":[{"id":"in","role":"inbox"},{"id":"dr","role":"drafts"},` +
 			`{"id":"ar","name":"Archive"}]},"c0"],["Identity/get",{"list":[{"id":"i","email":"u0@example.com"}]},"c1"]`,
 		"Email/query": `["Email/query",{"ids":["e2","e1"],"total":2},"c0"],["Email/get",{"state":"1",` +
@@ -51,7 +53,7 @@ func playJMAP(t *testing.T) (*jmapPeer, *World) {
 			w.WriteHeader(401)
 			return
 		}
-		_, _ = io.WriteString(w, jmapSessionObject)
+		_, _ = io.WriteString(w, p.session)
 	})
 	mux.HandleFunc("/api", func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -61,6 +63,9 @@ func playJMAP(t *testing.T) (*jmapPeer, *World) {
 		defer p.mu.Unlock()
 		p.asked = append(p.asked, string(b))
 		fmt.Fprintf(w, `{"methodResponses":[%s],"sessionState":"s"}`, p.answers[name])
+		if next := p.later[name]; len(next) > 0 {
+			p.answers[name], p.later[name] = next[0], next[1:]
+		}
 	})
 	mux.HandleFunc("/up/a", func(w http.ResponseWriter, r *http.Request) {
 		n, _ := io.Copy(io.Discard, r.Body)
@@ -82,6 +87,13 @@ func playJMAP(t *testing.T) (*jmapPeer, *World) {
 	w.Env.Dial = net.DialTimeout
 	w.Target.Doors = map[string]string{"jmap": strings.TrimPrefix(p.URL, "http://")}
 	return p, w
+}
+
+// then sets the answers to the next requests of a method.
+func (p *jmapPeer) then(method string, answers ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers[method], p.later[method] = answers[0], answers[1:]
 }
 
 func (p *jmapPeer) says(method, answer string) {

@@ -32,6 +32,7 @@ type liteSession struct {
 	u *User
 
 	page  *html.Node // the page that is shown
+	path  string     // its path
 	where liteKind
 	inbox string // address of the INBOX
 	older string // address of the list's next page, "" for none
@@ -148,7 +149,7 @@ func (s *liteSession) show(got *fetched, asks bool) error {
 	}
 	main := find(page, is(atom.Main, ""))
 	said := find(main, is(atom.Div, "said"))
-	s.page, s.where = page, liteOther
+	s.page, s.path, s.where = page, got.at.Path, liteOther
 	askedWho := find(page, func(n *html.Node) bool {
 		return n.DataAtom == atom.Input && attribute(n, "type") == "password"
 	}) != nil
@@ -257,6 +258,8 @@ func (s *liteSession) do(ctx context.Context, p *workload.Planned) error {
 		return s.send(ctx, p)
 	case workload.Lookup:
 		return s.lookup(ctx, p)
+	case workload.Calendar, workload.Appointment, workload.Invite, workload.RSVP:
+		return s.planned(ctx, p)
 	case workload.Login:
 		return s.login(ctx)
 	}

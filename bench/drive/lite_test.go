@@ -262,3 +262,74 @@ func TestWhatLiteServersDo(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// liteDay is a page of the calendar, with an invitation that waits.
+const (
+	liteDay = `<p class="bar"><a class="button" href="/lite/event?e=v1">an event</a> <a class="button primary" ` +
+		`href="/lite/event?new=1">New</a></p>`
+	liteWaits = `<form method="post" action="/lite/event"><input type="hidden" name="csrf" value="t">` +
+		`<input type="hidden" name="e" value="v1"><input type="hidden" name="back" value="calendar">` +
+		`<button name="do" value="accepted">A</button><button name="do" value="declined">D</button></form>`
+	liteEventForm = `<form method="post" action="/lite/event"><input name="title"><input type="date" name="first">` +
+		`<input type="time" name="from"><input type="date" name="last"><input type="time" name="to">` +
+		`<textarea name="people"></textarea><textarea name="text"></textarea>` +
+		`<button name="do" value="save">S</button></form>`
+)
+
+// TestLiteCalendar checks the forms of the calendar in the lite mode, and that an effect that the pages do not show is
+// an error. Without a calendar there is nothing to do.
+func TestLiteCalendar(t *testing.T) {
+	t.Parallel()
+	site := liteSite()
+	site["GET /lite/calendar"] = litePage(liteDone + liteDay + liteWaits)
+	site["GET /lite/event"] = litePage(liteEventForm)
+	site["POST /lite/event"] = "303 /lite/calendar?said=done"
+	p, w := playSite(t, site)
+	opened, _, err := w.Open(context.Background(), workload.WebLite, &w.Users[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := opened.(*liteSession)
+	if _, err := act(s, workload.Calendar); !errors.Is(err, ErrNothing) {
+		t.Errorf("no page leads to a calendar: %v", err)
+	}
+	p.says("GET /lite/", strings.Replace(litePage(liteTwo), "</nav>", `<a href="/lite/calendar">Calendar</a></nav>`, 1))
+	p.says("GET /lite/calendar", strings.Replace(p.answers["GET /lite/calendar"], "</nav>",
+		`<a href="/lite/calendar">Calendar</a></nav>`, 1))
+	for _, do := range []workload.Verb{workload.Open, workload.Calendar, workload.Appointment, workload.Invite} {
+		if _, err := act(s, do); err != nil {
+			t.Fatalf("%s: %v", do, err)
+		}
+		if do == workload.Appointment && p.got("POST /lite/event", "people") != "" {
+			t.Error("an appointment with people")
+		}
+	}
+	for field, want := range map[string]string{"do": "save", "title": "Meeting ", "people": "u1@example.com",
+		"first": "20", "from": ":00", "to": ":00", "text": " "} {
+		if got := p.got("POST /lite/event", field); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", field, got)
+		}
+	}
+	if _, err := act(s, workload.RSVP); Kind(err) != "an invitation that was answered waits still" {
+		t.Error(err)
+	}
+	if p.got("POST /lite/event", "do") != "accepted" || p.got("POST /lite/event", "e") != "v1" {
+		t.Errorf("%v", p.fields["POST /lite/event"])
+	}
+	p.says("GET /lite/calendar", strings.Replace(p.answers["GET /lite/calendar"], liteDone+liteDay+liteWaits,
+		liteDone+liteDay, 1))
+	if _, err := act(s, workload.Calendar); err != nil {
+		t.Error(err)
+	}
+	if _, err := act(s, workload.RSVP); !errors.Is(err, ErrNothing) {
+		t.Errorf("nothing waits: %v", err)
+	}
+	p.says("POST /lite/event", "303 /lite/calendar")
+	p.says("GET /lite/calendar", strings.Replace(p.answers["GET /lite/calendar"], liteDone, "", 1))
+	if _, err := act(s, workload.Invite); Kind(err) != "the calendar does not say what it did" {
+		t.Error(err)
+	}
+	if _, err := act(s, workload.Read); err != nil {
+		t.Errorf("back to the mail: %v", err)
+	}
+}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"doublet/bench/content"
+	"doublet/bench/ledger"
 	"doublet/bench/workload"
 	client "doublet/client/smtp"
 	"doublet/wire/sasl"
@@ -68,8 +70,48 @@ func (w *World) invitation(u *User, p *workload.Planned) content.Message {
 	return m
 }
 
-// invitation is an invitation that waits for an answer.
-type invitation struct{ id, organizer string }
+// appointment returns the message with an event of the user's own.
+func appointment(w *World, u *User, p *workload.Planned) content.Message {
+	m := w.compose(u, p)
+	m.To, m.Subject = []string{u.Address}, "Appointment "+m.ID
+	m.Calendar = &content.Calendar{Method: "PUBLISH", UID: m.ID,
+		Begin: m.Date.Add(24 * time.Hour).Truncate(time.Hour)}
+	return m
+}
+
+// invitation is an invitation in the INBOX that waits for an answer. message names its mail: a UID, or an id of JMAP.
+type invitation struct{ id, organizer, message string }
+
+// invitations are those that listings have shown.
+type invitations struct {
+	waits []invitation
+	seen  map[string]bool // those that were answered; nil before the first
+}
+
+// learn remembers the invitation in a line of a listing, if there is one.
+func (x *invitations) learn(line, message string) {
+	v, ok := parseInvitation(line)
+	if !ok || x.seen[v.id] || len(x.waits) >= maxKnown ||
+		slices.ContainsFunc(x.waits, func(o invitation) bool { return o.id == v.id }) {
+		return
+	}
+	v.message = message
+	x.waits = append(x.waits, v)
+}
+
+// next returns the invitation that was shown last, and forgets it.
+func (x *invitations) next() (v invitation, ok bool) {
+	n := len(x.waits)
+	if n == 0 {
+		return v, false
+	}
+	v, x.waits = x.waits[n-1], x.waits[:n-1]
+	if x.seen == nil || len(x.seen) > maxKnown {
+		x.seen = make(map[string]bool)
+	}
+	x.seen[v.id] = true
+	return v, true
+}
 
 // parseInvitation finds an invitation in a line of a listing, by the subject that invite writes.
 func parseInvitation(line string) (v invitation, ok bool) {
@@ -82,21 +124,25 @@ func parseInvitation(line string) (v invitation, ok bool) {
 	if !ok || end < 0 || len(id) > 200 || strings.Contains(line, "Accepted: "+subjectInvitation) {
 		return v, false
 	}
-	return invitation{id, rest[:end]}, true
-}
-
-// answer accepts an invitation.
-func (w *World) answer(ctx context.Context, u *User, v invitation, p *workload.Planned) (Traffic, error) {
-	m := w.accepted(u, v, p)
-	return w.submit(ctx, u, &m, false)
+	return invitation{id: id, organizer: rest[:end]}, true
 }
 
 func (w *World) accepted(u *User, v invitation, p *workload.Planned) content.Message {
 	m := w.compose(u, p)
 	m.To, m.Subject, m.InReplyTo = []string{v.organizer}, "Accepted: "+subjectInvitation+v.id+" from "+v.organizer, v.id
-	m.Calendar = &content.Calendar{Method: "REPLY", UID: v.id, Organizer: v.organizer, Attendees: []string{u.Address},
-		Begin: m.Date.Truncate(time.Hour)}
+	m.Calendar = &content.Calendar{Method: "REPLY", UID: v.id, Organizer: v.organizer, Attendees: []string{u.Address}}
 	return m
+}
+
+// kindOf returns the kind of a message for the ledger.
+func kindOf(m *content.Message) ledger.Kind {
+	switch {
+	case m.Calendar == nil:
+		return ledger.Mail
+	case m.Calendar.Method == "REPLY":
+		return ledger.Answer
+	}
+	return ledger.Invitation
 }
 
 // submit sends a message over its own connection.
@@ -124,11 +170,11 @@ func (w *World) submit(ctx context.Context, u *User, m *content.Message, lmtp bo
 	}
 	res, err := c.Deliver(&out)
 	if err != nil {
-		w.Ledger.Sent(m.ID, m.To, nil)
+		w.Ledger.Sent(kindOf(m), m.ID, m.To, nil)
 		_ = c.Close()
 		return t, fmt.Errorf("drive: send: %w", err)
 	}
-	w.Ledger.Sent(m.ID, m.To, res.Accepted)
+	w.Ledger.Sent(kindOf(m), m.ID, m.To, res.Accepted)
 	t = Traffic{Sent: uint64(len(*buf)), Received: 200}
 	for i := range out.To {
 		if !res.Accepted(i) {

@@ -28,6 +28,8 @@ type webSession struct {
 	last email // the last message read
 	// listed means that the server completes recipients from its directory.
 	listed bool
+	// calendar is the page of the calendar, nil before it is opened.
+	calendar *webCalendar
 	// checked holds the recipients about which the client has asked; nil if the server does not check them.
 	checked map[string]bool
 
@@ -113,7 +115,7 @@ func (s *webSession) enter(ctx context.Context) error {
 		return err
 	}
 	s.jar, s.csrf = jar, ""
-	if err := s.load(ctx); err != nil {
+	if err := s.load(ctx, "/"); err != nil {
 		return err
 	}
 	if err := s.signIn(ctx); err != nil {
@@ -187,6 +189,7 @@ func (s *webSession) leave() {
 		s.end()
 	}
 	s.work.Wait()
+	s.calendar = nil
 }
 
 // call performs one method call.
@@ -205,11 +208,11 @@ func (s *webSession) call(ctx context.Context, method string, fn func(*wire.Writ
 var webFile = regexp.MustCompile(
 	"(?:src|href)=\"(/[^\"]+)\"|[\",`](/(?:assets/[^\",`]+|icon\\.svg|manifest\\.webmanifest|mail-frame))")
 
-// load gets the client: its page, and the files named by the page and the service worker, unless they are cached. The
-// worker caches them all, so a returning browser requests only the page and the worker.
-func (s *webSession) load(ctx context.Context) error {
+// load gets the client: a page of it, and the files named by the page and the service worker, unless they are cached.
+// The worker caches them all, so a returning browser requests only the page and the worker.
+func (s *webSession) load(ctx context.Context, page string) error {
 	had := map[string]bool{}
-	for _, name := range []string{"/", "/sw.js"} {
+	for _, name := range []string{page, "/sw.js"} {
 		got, err := s.file(ctx, name)
 		if err != nil {
 			return err
@@ -421,6 +424,8 @@ func (s *webSession) do(ctx, within context.Context, p *workload.Planned) (held 
 		held = s.w.Env.Clock.Now().Sub(begun)
 	case workload.Send, workload.Reply, workload.Add:
 		held, err = s.send(within, p)
+	case workload.Calendar, workload.Appointment, workload.Invite, workload.RSVP:
+		held, err = s.planned(within, p)
 	case workload.Login:
 		err = s.enter(within)
 	default:

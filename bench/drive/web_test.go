@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -33,17 +34,24 @@ type webPeer struct {
 	answers map[string]string
 	shapes  map[string]bool
 	files   []string
-	push    chan string
+	push    chan string // to the mail page
+	planned chan string // to the calendar page
 	lookUps atomic.Int64
 	csrf    bool // every request but the first two had the token
 }
 
 const webSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{},"urn:ietf:params:jmap:principals":{},
- "urn:doublet:jmap:recipients":{}, "urn:doublet:jmap:preferences":{},
+ "urn:ietf:params:jmap:calendars":{},"urn:doublet:jmap:recipients":{}, "urn:doublet:jmap:preferences":{},
 "urn:ietf:params:jmap:websocket":{"url":"ws://$HOST/ws","supportsPush":true}},"accounts":{},
- "primaryAccounts":{"urn:ietf:params:jmap:mail":"a"},"username":"u","state":"s",
+ "primaryAccounts":{"urn:ietf:params:jmap:mail":"a","urn:ietf:params:jmap:calendars":"a"},"username":"u","state":"s",
  "apiUrl":"/api","uploadUrl":"/up/{accountId}",
  "downloadUrl":"/down/{accountId}/{blobId}/{name}","eventSourceUrl":"/ev"}`
+
+// invited returns an event of u1 to which u0 is invited.
+func invited(status string) string {
+	return `{"id":"v1","uid":"run.7","participants":{"owner":{"email":"u1@example.com","roles":{"owner":true},` +
+		`"participationStatus":"accepted"},"p0-u0":{"email":"U0@example.com","participationStatus":"` + status + `"}}}`
+}
 
 func playWeb(t *testing.T) (*webPeer, *World) {
 	t.Helper()
@@ -54,18 +62,23 @@ func playWeb(t *testing.T) (*webPeer, *World) {
 	whole := func(id string) string {
 		return fmt.Sprintf(`{"id":%q,"messageId":["%s.1@far"],"bodyValues":{"1":{"value":"text"}}}`, id, id)
 	}
-	p := &webPeer{t: t, shapes: map[string]bool{}, push: make(chan string), csrf: true, answers: map[string]string{
-		"Mailbox/changes": `{"newState":"1","created":[],"updated":[],"destroyed":[]}`,
-		"Mailbox/get": `{"state":"1","list":[{"id":"in","role":"inbox"},{"id":"dr","role":"drafts"},{"id":"se",` +
-			`"role":"sent"},{"id":"tr","role":"trash"},{"id":"ar","role":"archive"}]}`,
-		"Identity/get": `{"list":[{"id":"i","email":"u0@example.com"}]}`, "Quota/get": `{"list":[]}`,
-		"Preferences/get": `{"list":[]}`,
-		"Email/query":     `{"ids":["e3","e1"],"total":2}`,
-		"Thread/get":      `{"list":[{"id":"t1","emailIds":["e1"]},{"id":"t2","emailIds":["e2","e3"]}]}`,
-		"Email/get":       `{"state":"1","list":[` + row("e3", "t2", false) + "," + row("e1", "t1", true) + `]}`,
-		"Email/get 10":    `{"list":[` + whole("e3") + "," + whole("e1") + "," + whole("e2") + `]}`,
-		"Email/changes":   `{"newState":"2","created":[],"updated":["e3"],"destroyed":["gone"]}`,
-	}}
+	p := &webPeer{t: t, shapes: map[string]bool{}, push: make(chan string), planned: make(chan string), csrf: true,
+		answers: map[string]string{
+			"Mailbox/changes": `{"newState":"1","created":[],"updated":[],"destroyed":[]}`,
+			"Mailbox/get": `{"state":"1","list":[{"id":"in","role":"inbox"},{"id":"dr","role":"drafts"},{"id":"se",` +
+				`"role":"sent"},{"id":"tr","role":"trash"},{"id":"ar","role":"archive"}]}`,
+			"Identity/get": `{"list":[{"id":"i","email":"u0@example.com"}]}`, "Quota/get": `{"list":[]}`,
+			"Preferences/get":     `{"list":[]}`,
+			"Calendar/get":        `{"list":[{"id":"other"},{"id":"cal","isDefault":true}]}`,
+			"CalendarEvent/query": `{"ids":["v1"]}`,
+			"CalendarEvent/get":   `{"list":[` + invited("needs-action") + `]}`,
+			"Email/query":         `{"ids":["e3","e1"],"total":2}`,
+			"Thread/get":          `{"list":[{"id":"t1","emailIds":["e1"]},{"id":"t2","emailIds":["e2","e3"]}]}`,
+			"Email/get": `{"state":"1","list":[` + row("e3", "t2", false) + "," +
+				row("e1", "t1", true) + `]}`,
+			"Email/get 10":  `{"list":[` + whole("e3") + "," + whole("e1") + "," + whole("e2") + `]}`,
+			"Email/changes": `{"newState":"2","created":[],"updated":["e3"],"destroyed":["gone"]}`,
+		}}
 	mux := http.NewServeMux()
 	file := func(path, kind, tag, text string) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
@@ -84,13 +97,16 @@ func playWeb(t *testing.T) (*webPeer, *World) {
 		})
 	}
 	file("/{$}", "text/html", `"1"`, `<script src="/assets/index-AAAAAAAA.js"></script><a href="/lite/">`)
+	file("/calendar/{$}", "text/html", `"4"`, `<script src="/assets/index-AAAAAAAA.js"></script>`)
 	file("/sw.js", "text/javascript", `"2"`, `["/assets/index-AAAAAAAA.js","/assets/writer-BBBBBBBB.js","/icon.svg"]`)
 	file("/assets/{name}", "text/javascript", "", "script")
 	file("/icon.svg", "image/svg+xml", `"3"`, "icon")
 	mux.HandleFunc("GET /auth/session", func(w http.ResponseWriter,
 		r *http.Request) {
 		p.asks(r, "")
-		w.WriteHeader(401)
+		if _, err := r.Cookie("doublet"); err != nil {
+			w.WriteHeader(401)
+		}
 	})
 	mux.HandleFunc("POST /auth/sign-in", func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -139,6 +155,24 @@ func (p *webPeer) says(method, answer string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answers[method] = answer
+}
+
+// reads waits until the client has sent requests, after a push to the calendar page if there is one.
+func (p *webPeer) reads(t *testing.T, push string, wanted ...string) {
+	t.Helper()
+	if push != "" {
+		p.planned <- push
+	}
+	for range 1000 {
+		p.mu.Lock()
+		missing := slices.DeleteFunc(slices.Clone(wanted), func(s string) bool { return p.shapes[s] })
+		p.mu.Unlock()
+		if len(missing) == 0 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Errorf("the client does not ask %q", wanted)
 }
 
 // took returns the requests since the last call.
@@ -239,7 +273,11 @@ func (p *webPeer) socket(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.shapes[shapeOf(p.t, "WebSocket", "", string(text))] = true
 	p.mu.Unlock()
-	for line := range p.push {
+	push := p.push
+	if strings.Contains(string(text), "CalendarEvent") {
+		push = p.planned
+	}
+	for line := range push {
 		_, _ = conn.Write(websocket.Append(nil, websocket.Text, []byte(line)))
 	}
 }
@@ -314,6 +352,9 @@ func TestWhatTheFullClientAsks(t *testing.T) {
 				beside[shape] = true
 				delete(got, shape)
 			}
+			if action != "calendar" && slices.Contains(want["beside the calendar"], shape) {
+				delete(got, shape)
+			}
 		}
 		if list := slices.Sorted(maps.Keys(got)); !slices.Equal(list, want[action]) {
 			t.Errorf("%s: the driver asks\n  %s\nand the client\n  %s", action, strings.Join(list, "\n  "),
@@ -337,6 +378,27 @@ func TestWhatTheFullClientAsks(t *testing.T) {
 		}
 		check(c.action, map[string]bool{})
 	}
+	w.Workload.Sizes["s"] = nil
+	if _, err := act(s, workload.Calendar); err != nil {
+		t.Error(err)
+	}
+	p.reads(t, "", `WebSocket {@type:*,dataTypes:["Calendar","CalendarEvent"]}`, "Calendar/get{accountId:*,ids:null}")
+	check("calendar", map[string]bool{`WebSocket {@type:*,dataTypes:["Calendar","CalendarEvent"]}`: true,
+		"Calendar/get{accountId:*,ids:null}": true})
+	clear(s.checked)
+	for _, do := range []workload.Verb{workload.Appointment, workload.Invite} {
+		if _, err := act(s, do); err != nil {
+			t.Errorf("%s: %v", do, err)
+		}
+		check(string(do), map[string]bool{})
+	}
+	p.reads(t, `{"@type":"StateChange","changed":{"a":{"Calendar":"2","CalendarEvent":"2"}}}`,
+		want["beside the calendar"]...)
+	p.says("CalendarEvent/set", "")
+	if _, err := act(s, workload.RSVP); Kind(err) != "an invitation that was answered waits still" {
+		t.Error("the server forgets an answer:", err)
+	}
+	check("rsvp", map[string]bool{})
 	if list := slices.Sorted(maps.Keys(beside)); !slices.Equal(list, want["beside"]) {
 		t.Errorf("beside: the driver asks\n  %s\nand the client\n  %s", strings.Join(list, "\n  "),
 			strings.Join(want["beside"], "\n  "))
@@ -570,7 +632,16 @@ func TestCompletion(t *testing.T) {
 }
 
 // byID are members whose keys are ids.
-var byID = []string{"create", "update", "onSuccessUpdateEmail", "mailboxIds"}
+var byID = []string{"create", "update", "onSuccessUpdateEmail", "mailboxIds", "calendarIds"}
+
+// member returns the name of a member without the ids in it.
+func member(k string) string {
+	for _, x := range []struct{ pattern, short string }{{`^mailboxIds/.*`, "mailboxIds/*"},
+		{`^participants/[^/]*`, "participants/*"}, {`^p\d+-.*`, "p*"}} {
+		k = regexp.MustCompile(x.pattern).ReplaceAllString(k, x.short)
+	}
+	return k
+}
 
 func shape(name string, v any) string {
 	switch v := v.(type) {
@@ -581,14 +652,10 @@ func shape(name string, v any) string {
 		}
 		var members []string
 		for _, k := range names {
-			short := k
-			if what, _, ok := strings.Cut(k, "/"); ok && what == "mailboxIds" {
-				short = "mailboxIds/*"
-			}
-			members = append(members, short+":"+shape(k, v[k]))
+			members = append(members, member(k)+":"+shape(k, v[k]))
 		}
 		slices.Sort(members)
-		return "{" + strings.Join(members, ",") + "}"
+		return "{" + strings.Join(slices.Compact(members), ",") + "}"
 	case []any:
 		if len(v) == 0 {
 			return "[]"

@@ -11,16 +11,32 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"doublet/bench/record"
 )
 
-// The folders that simulated people use.
+// The folders that simulated people use. Calendar holds events: over IMAP as messages, at servers with calendars as the
+// calendar that nobody sees as a folder.
 const (
-	Inbox   = "INBOX"
-	Archive = "Archive"
+	Inbox    = "INBOX"
+	Archive  = "Archive"
+	Calendar = "Calendar"
 )
+
+// Kind is the kind of what was sent.
+type Kind uint8
+
+// The kinds. An invitation or an answer is a mail with text/calendar (iMIP), or an event in a calendar.
+const (
+	Mail Kind = iota
+	Invitation
+	Answer
+)
+
+// AnswerID returns the id of an answer in the calendar of the organizer: that somebody accepted the event with a UID.
+func AnswerID(uid, person string) string { return uid + " accepted by " + strings.ToLower(person) }
 
 // state is the known state of one message in one mail file.
 type state struct {
@@ -28,6 +44,7 @@ type state struct {
 	there, deleted, moved, flagged bool
 	// maybeDeleted, maybeMoved: the action was tried, with or without success.
 	maybeDeleted, maybeMoved bool
+	kind                     Kind
 }
 
 type key struct{ person, id string }
@@ -58,9 +75,12 @@ func (l *Ledger) change(person, id string, fn func(*state)) {
 
 // Sent records a message to people, by their addresses. accepted reports for which of them the server took it; nil
 // means none.
-func (l *Ledger) Sent(id string, to []string, accepted func(i int) bool) {
+func (l *Ledger) Sent(kind Kind, id string, to []string, accepted func(i int) bool) {
 	for i, person := range to {
-		l.change(person, id, func(s *state) { s.there = s.there || accepted != nil && accepted(i) })
+		l.change(person, id, func(s *state) {
+			s.kind = kind
+			s.there = s.there || accepted != nil && accepted(i)
+		})
 	}
 }
 
@@ -118,6 +138,21 @@ func found(v *record.Verdict, n *int, format string, args ...any) {
 	}
 }
 
+// count counts in a verdict what is acknowledged of a message.
+func (s *state) count(v *record.Verdict) {
+	for _, known := range []bool{s.there, s.deleted, s.moved, s.flagged} {
+		if known {
+			v.Acknowledged++
+		}
+	}
+	switch {
+	case s.there && s.kind == Invitation:
+		v.Invitations++
+	case s.there && s.kind == Answer:
+		v.Answers++
+	}
+}
+
 // Check compares the ledger with the mail of each person in files, as a server has it.
 func (l *Ledger) Check(server string, files map[string][]Message) record.Verdict {
 	v := record.Verdict{Server: server}
@@ -149,11 +184,7 @@ func (l *Ledger) Check(server string, files map[string][]Message) record.Verdict
 		}
 		s, c := l.messages[k], have[k]
 		all := c.inbox + c.archive
-		for _, known := range []bool{s.there, s.deleted, s.moved, s.flagged} {
-			if known {
-				v.Acknowledged++
-			}
-		}
+		s.count(&v)
 		switch {
 		case s.deleted && all > 0:
 			found(&v, &v.Resurrected, "resurrected: message %s of %s was deleted", k.id, k.person)

@@ -20,22 +20,22 @@ func TestCheck(t *testing.T) {
 		lost, doubled, resurrected int
 		says                       string
 	}{
-		{name: "all is well", tell: func(l *Ledger) { l.Sent("1", []string{"a"}, yes); l.Added("a", "2", nil) },
+		{name: "all is well", tell: func(l *Ledger) { l.Sent(Mail, "1", []string{"a"}, yes); l.Added("a", "2", nil) },
 			found: []Message{in("1"), in("2")}},
-		{name: "a message is lost", tell: func(l *Ledger) { l.Sent("1", []string{"a"}, yes) }, lost: 1,
+		{name: "a message is lost", tell: func(l *Ledger) { l.Sent(Mail, "1", []string{"a"}, yes) }, lost: 1,
 			says: "lost: message 1 of a"},
-		{name: "of two recipients one has it", tell: func(l *Ledger) { l.Sent("1", []string{"a", "b"}, yes) },
+		{name: "of two recipients one has it", tell: func(l *Ledger) { l.Sent(Mail, "1", []string{"a", "b"}, yes) },
 			found: []Message{in("1")}, lost: 1, says: "1 of b"},
-		{name: "refused", tell: func(l *Ledger) { l.Sent("1", []string{"a"}, no) }},
-		{name: "not acknowledged, and there", tell: func(l *Ledger) { l.Sent("1", []string{"a"}, nil) },
+		{name: "refused", tell: func(l *Ledger) { l.Sent(Mail, "1", []string{"a"}, no) }},
+		{name: "not acknowledged, and there", tell: func(l *Ledger) { l.Sent(Mail, "1", []string{"a"}, nil) },
 			found: []Message{in("1")}},
-		{name: "not acknowledged, and twice", tell: func(l *Ledger) { l.Sent("1", []string{"a"}, nil) },
+		{name: "not acknowledged, and twice", tell: func(l *Ledger) { l.Sent(Mail, "1", []string{"a"}, nil) },
 			found: []Message{in("1"), in("1")}, doubled: 1, says: "doubled: message 1"},
 		{name: "twice", tell: func(l *Ledger) { l.Added("a", "1", nil) }, found: []Message{in("1"), filed("1")},
 			doubled: 1, says: "there 2 times"},
 		{name: "deleted", tell: func(l *Ledger) { l.Added("a", "1", nil); l.Deleted("a", "1", nil) }},
 		{name: "deleted before its sender knew",
-			tell: func(l *Ledger) { l.Deleted("a", "1", nil); l.Sent("1", []string{"a"}, yes) }},
+			tell: func(l *Ledger) { l.Deleted("a", "1", nil); l.Sent(Mail, "1", []string{"a"}, yes) }},
 		{name: "deleted, and back", tell: func(l *Ledger) { l.Added("a", "1", nil); l.Deleted("a", "1", nil) },
 			found: []Message{filed("1")}, resurrected: 1, says: "resurrected"},
 		{name: "perhaps deleted, there", tell: func(l *Ledger) { l.Added("a", "1", nil); l.Deleted("a", "1", failed) },
@@ -58,7 +58,7 @@ func TestCheck(t *testing.T) {
 		{name: "what was there before", tell: func(l *Ledger) {
 			l.Inventory("a", []Message{filed("1"), {Inbox, "2", true}})
 		}, found: []Message{in("2")}, lost: 2},
-		{name: "a recipient whose mail nobody reads", tell: func(l *Ledger) { l.Sent("1", []string{"c"}, yes) }},
+		{name: "a recipient whose mail nobody reads", tell: func(l *Ledger) { l.Sent(Mail, "1", []string{"c"}, yes) }},
 		{name: "before the step", tell: func(l *Ledger) {
 			l.Deleted("a", "1", nil)
 			l.Begin()
@@ -78,7 +78,7 @@ func TestCheck(t *testing.T) {
 		})
 	}
 	var none *Ledger
-	none.Sent("1", []string{"a"}, yes)
+	none.Sent(Mail, "1", []string{"a"}, yes)
 	none.Deleted("a", "1", nil)
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Read returns the messages in the folders of a person who has signed in over IMAP.
 func Read(c *imap.Client) (out []Message, err error) {
-	for _, folder := range []string{Inbox, Archive} {
+	for _, folder := range []string{Inbox, Archive, Calendar} {
 		if out, err = list(c, folder, out); err != nil {
 			return nil, fmt.Errorf("ledger: %s: %w", folder, err)
 		}

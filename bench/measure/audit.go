@@ -12,24 +12,34 @@ import (
 	"doublet/bench/workload"
 )
 
-// audit compares the mail at any server with what it has acknowledged.
+// audit compares the mail at any server with what it has acknowledged; over JMAP and in the full client, the calendars.
 type audit struct {
 	world  *drive.World
 	ledger *ledger.Ledger
 	users  []drive.User // the users of the step
 	name   string       // of the server
+	// list reads the mail or the calendar of a user.
+	list func(context.Context, *drive.User) ([]ledger.Message, error)
 }
 
 func newAudit(j *Job, w *drive.World) (*audit, error) {
+	list := w.Mail
 	switch {
+	case j.Protocol == workload.JMAP, j.Protocol == workload.WebFull:
+		if !j.plans() {
+			return nil, bench.Usage("over %s a ledger holds invitations and answers alone, and %s has none: use "+
+				"--over imap", j.Protocol, j.Workload.Name)
+		}
+		list = w.Events
 	case j.Protocol != workload.IMAP:
-		return nil, bench.Usage("ledger needs IMAP, not %s: use --over imap", j.Protocol)
+		return nil, bench.Usage("ledger needs IMAP, JMAP or the full client, not %s: use --over imap", j.Protocol)
 	case !w.Resets():
 		return nil, bench.Usage("ledger reads mail over IMAP: name the door, --imap or --imaps")
-	case len(j.Agents) > 0:
+	}
+	if len(j.Agents) > 0 {
 		return nil, bench.Usage("agents keep no ledger: leave --agent out")
 	}
-	a := &audit{world: w, ledger: ledger.New(), name: j.Target}
+	a := &audit{world: w, ledger: ledger.New(), name: j.Target, list: list}
 	w.Ledger = a.ledger
 	return a, nil
 }
@@ -85,10 +95,10 @@ func (a *audit) verify(ctx context.Context, step record.Step, out *record.Writer
 	}
 }
 
-// read lists the mail of the users by address.
+// read lists the mail, or the events, of the users by address.
 func (a *audit) read(ctx context.Context) (map[string][]ledger.Message, error) {
 	lists, err := ledger.ReadAll(ctx, a.world.Env, len(a.users), func(i int) ([]ledger.Message, error) {
-		return a.world.Mail(ctx, &a.users[i])
+		return a.list(ctx, &a.users[i])
 	})
 	out := make(map[string][]ledger.Message)
 	for i, list := range lists {

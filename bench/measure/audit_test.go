@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"doublet/bench/drive"
+	"doublet/bench/ledger"
 	"doublet/bench/progress"
 	"doublet/bench/record"
 	"doublet/bench/run"
@@ -87,7 +88,7 @@ func TestLedgerOfAnyServer(t *testing.T) {
 			if err := plan.Fresh(context.Background(), users); err != nil {
 				t.Fatal(err)
 			}
-			w.Ledger.Sent(fmt.Sprint("s", step), []string{"bob@x", "stranger@x"}, accept)
+			w.Ledger.Sent(ledger.Mail, fmt.Sprint("s", step), []string{"bob@x", "stranger@x"}, accept)
 			if arrives != "" {
 				time.AfterFunc(time.Minute, func() {
 					server.mu.Lock()
@@ -122,6 +123,8 @@ func TestLedgerRefuses(t *testing.T) {
 		says  string
 	}{
 		{Options{Over: "jmap"}, map[string]string{"imap": "x:1"}, "--over imap"},
+		{Options{Over: "web"}, map[string]string{"imap": "x:1"}, "invitations"},
+		{Options{Over: "pop3"}, map[string]string{"imap": "x:1"}, "--over imap"},
 		{Options{}, map[string]string{"pop3": "x:1"}, "--imap"},
 		{Options{Agents: []string{"x:2"}}, map[string]string{"imaps": "x:1"}, "--agent"},
 	} {

@@ -108,12 +108,19 @@ func room(connections int) error {
 func (j *Job) World(users []drive.User, doors map[string]string) *drive.World {
 	return &drive.World{
 		Env: j.Env, Workload: j.Workload, Seed: j.Seed, Speed: j.Speed, Users: users, FillOver: j.FillOver,
-		Cold: j.Cold, Label: fmt.Sprintf("run%d", j.Env.Clock.Now().Unix()),
+		Cold: j.Cold, Plans: j.plans(), Label: fmt.Sprintf("run%d", j.Env.Clock.Now().Unix()),
 		Target: drive.Target{
 			Doors: doors, StartTLS: j.StartTLS, Timeout: j.Timeout,
 			TLS: &tls.Config{InsecureSkipVerify: j.Insecure}, //nolint:gosec // asked for; it is not what is measured
 		},
 	}
+}
+
+// plans reports whether the users work in calendars over JMAP.
+func (j *Job) plans() bool {
+	hour := j.Workload.PerHour(j.set)
+	return workload.Carries(j.Protocol, workload.Calendar) &&
+		hour[string(workload.Calendar)]+hour[string(workload.Appointment)]+hour[string(workload.Invite)] > 0
 }
 
 // messages returns the number of messages that a mailbox is filled with.

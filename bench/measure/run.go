@@ -96,6 +96,7 @@ func (j *Job) record(ctx context.Context, plan *run.Plan, w *watch.Watch) (path 
 	}
 	h := j.header(filepath.Base(path), now)
 	w.Prepare(&h, plan)
+	j.markCalendars(ctx, &h)
 	end, err := j.equip(ctx, &h, plan)
 	if err != nil {
 		return "", errors.Join(err, file.Close(), os.Remove(path))
@@ -159,6 +160,17 @@ func (j *Job) header(id string, now time.Time) record.Header {
 		mark(true, "%s = %d", name, j.set[name])
 	}
 	return h
+}
+
+// markCalendars marks a run over JMAP at a server without calendars. A server that does not answer shows that later.
+func (j *Job) markCalendars(ctx context.Context, h *record.Header) {
+	if j.Protocol != workload.JMAP || !j.plans() || len(j.users) == 0 {
+		return
+	}
+	if has, err := j.worlds[0].HasCalendars(ctx, &j.users[0]); err == nil && !has {
+		h.Marks = append(h.Marks, "the server has no JMAP Calendars: invitations and answers are mail (iMIP), "+
+			"appointments and the calendar are left out")
+	}
 }
 
 // sizes returns the sizes of the messages of a workload.

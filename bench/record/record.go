@@ -206,9 +206,12 @@ type Verdict struct {
 	Server string `json:"server"`
 	// Acknowledged is the number of expectations: messages, and that they were filed, flagged, deleted.
 	Acknowledged int `json:"acknowledged"`
-	Lost         int `json:"lost"`
-	Doubled      int `json:"doubled"`
-	Resurrected  int `json:"resurrected"`
+	// Invitations and Answers count those among the acknowledged messages, once for each recipient.
+	Invitations int `json:"invitations,omitempty"`
+	Answers     int `json:"answers,omitempty"`
+	Lost        int `json:"lost"`
+	Doubled     int `json:"doubled"`
+	Resurrected int `json:"resurrected"`
 	// Named describes the first discrepancies.
 	Named []string `json:"named,omitempty"`
 }

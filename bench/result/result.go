@@ -177,8 +177,11 @@ func (c *Result) Text() string {
 	}
 	for i := range c.Ledger {
 		v := &c.Ledger[i]
-		fmt.Fprintf(&b, "ledger at %s: %d acknowledged; lost %d, doubled %d, resurrected %d\n", v.Server,
-			v.Acknowledged, v.Lost, v.Doubled, v.Resurrected)
+		fmt.Fprintf(&b, "ledger at %s: %d acknowledged", v.Server, v.Acknowledged)
+		if v.Invitations+v.Answers > 0 {
+			fmt.Fprintf(&b, ", with %d invitations and %d answers", v.Invitations, v.Answers)
+		}
+		fmt.Fprintf(&b, "; lost %d, doubled %d, resurrected %d\n", v.Lost, v.Doubled, v.Resurrected)
 		for _, n := range v.Named {
 			fmt.Fprintf(&b, "  %s\n", n)
 		}

@@ -49,13 +49,35 @@ func (w *Workload) Explain(set map[string]int) string {
 		}
 	}
 	b.WriteString("\n")
-	if left := w.Left(w.Protocol); len(left) > 0 {
-		fmt.Fprintf(&b, "left out, as %s cannot carry it yet: %s\n", w.Protocol, strings.Join(left, ", "))
-	}
+	w.explainProtocols(&b)
 	for name, p := range w.Parameters {
 		fmt.Fprintf(&b, "--set %s=%d: %s\n", name, p.Default, p.Doc)
 	}
 	return b.String()
+}
+
+// explainProtocols describes, for each protocol of the workload, how it carries the actions that protocols carry in
+// different ways, and what it leaves out.
+func (w *Workload) explainProtocols(b *strings.Builder) {
+	for i, p := range append([]string{w.Protocol}, w.Over...) {
+		if i > 0 && p == w.Protocol {
+			continue
+		}
+		seen := make(map[Verb]bool)
+		for i := range w.Actions {
+			v := w.Actions[i].Do
+			if way := verbs[v].ways[p]; way != "" && Carries(p, v) && !seen[v] {
+				fmt.Fprintf(b, "over %s, %s: %s\n", p, v, way)
+			}
+			seen[v] = true
+		}
+		if left := w.Left(p); len(left) > 0 {
+			fmt.Fprintf(b, "left out over %s, which cannot carry it yet: %s\n", p, strings.Join(left, ", "))
+		}
+	}
+	if w.Before != "" {
+		fmt.Fprintf(b, "before: %s\n", strings.TrimSpace(w.Before))
+	}
 }
 
 func (w *Workload) sentence(a *Action, set map[string]int) string {
@@ -80,6 +102,9 @@ func (w *Workload) sentence(a *Action, set map[string]int) string {
 	}
 	if time.Duration(a.Think.Max) > 0 {
 		s += "; then thinks " + a.Think.String()
+	}
+	if a.Source != "" {
+		s += " (" + a.Source + ")"
 	}
 	return s
 }

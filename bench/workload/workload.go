@@ -32,6 +32,7 @@ type Workload struct {
 	Title    string   `toml:"title" doc:"One line for people."`
 	Source   string   `toml:"source" doc:"Where its numbers come from, and what was decided where the sources differ."`
 	Unknown  string   `toml:"unknown" doc:"What the sources do not say; its runs are compared with each other alone."`
+	Before   string   `toml:"before" doc:"What its runs left out in earlier versions of the program."`
 	Protocol string   `toml:"protocol" doc:"imap (sends by SMTP), pop3, smtp, lmtp, jmap, web-full or web-lite."`
 	Over     []string `toml:"over" doc:"Other protocols that can carry it (--over)."`
 	Loop     Span     `toml:"loop" doc:"Length of a user's loop; where it is a range, each loop draws its own."`
@@ -98,6 +99,7 @@ type Action struct {
 	Sizes  string   `toml:"sizes" doc:"Profile of the sizes of what is sent or added."`
 	Think  Span     `toml:"think" doc:"Pause behind it."`
 	Hold   Duration `toml:"hold" doc:"How long idle holds on."`
+	Source string   `toml:"source" doc:"Where its count comes from, where the source of the workload does not say it."`
 }
 
 // Verb is the kind of an action.
@@ -115,9 +117,10 @@ const (
 	Add         Verb = "add"         // put a message into one's own INBOX
 	Send        Verb = "send"        // send a message
 	Reply       Verb = "reply"       // answer the last message read
-	Invite      Verb = "invite"      // send an invitation (iMIP)
+	Calendar    Verb = "calendar"    // open the calendar
+	Invite      Verb = "invite"      // invite people to an event
 	RSVP        Verb = "rsvp"        // answer an invitation, if there is one
-	Appointment Verb = "appointment" // put an entry into one's own calendar
+	Appointment Verb = "appointment" // put an event into one's own calendar
 	Lookup      Verb = "lookup"      // look up a name in the directory
 	Poll        Verb = "poll"        // look for new mail
 	Idle        Verb = "idle"        // stay connected and wait
@@ -126,31 +129,52 @@ const (
 	Login       Verb = "login"       // sign in again
 )
 
-// verbs describes each verb and lists the protocols that can carry it.
+// verbs describes each verb and lists the protocols that can carry it. ways says how a protocol carries it, where they
+// differ in more than their commands.
 var verbs = map[Verb]struct {
 	words   string
 	carried []string
+	ways    map[string]string
 }{
-	Open:        {"opens the INBOX and lists its last page", []string{IMAP, JMAP, POP3, WebFull, WebLite}},
-	Scroll:      {"lists a page further up", []string{IMAP, JMAP, WebFull, WebLite}},
-	Read:        {"reads a message", []string{IMAP, JMAP, POP3, WebFull, WebLite}},
-	Retrieve:    {"fetches all that is new", []string{IMAP, JMAP, POP3}},
-	Update:      {"puts a keyword on a message", []string{IMAP, JMAP, WebFull, WebLite}},
-	Move:        {"files a message into a folder", []string{IMAP, JMAP, WebFull, WebLite}},
-	Delete:      {"deletes a message", []string{IMAP, JMAP, POP3, WebFull, WebLite}},
-	Add:         {"puts a message into the INBOX", []string{IMAP, JMAP, WebFull, WebLite}},
-	Send:        {"sends a message", []string{IMAP, JMAP, POP3, SMTP, LMTP, WebFull, WebLite}},
-	Reply:       {"answers the message read last", []string{IMAP, JMAP, POP3, WebFull, WebLite}},
-	Invite:      {"sends an invitation", []string{IMAP, JMAP, POP3, SMTP}},
-	RSVP:        {"answers an invitation, if one waits", []string{IMAP, JMAP}},
-	Appointment: {"puts an entry into the calendar", nil},
-	Lookup:      {"looks a name up in the directory", []string{WebLite}},
-	Poll:        {"looks for new mail", []string{IMAP, JMAP, POP3, WebFull, WebLite}},
-	Idle:        {"waits for mail", []string{IMAP, JMAP, WebFull}},
-	Page:        {"gets the home page", []string{HTTP}},
-	Close:       {"closes the INBOX", []string{IMAP, POP3}},
-	Login:       {"signs in again", []string{IMAP, JMAP, POP3, SMTP, WebFull, WebLite}},
+	Open:     {words: "opens the INBOX and lists its last page", carried: []string{IMAP, JMAP, POP3, WebFull, WebLite}},
+	Scroll:   {words: "lists a page further up", carried: []string{IMAP, JMAP, WebFull, WebLite}},
+	Read:     {words: "reads a message", carried: []string{IMAP, JMAP, POP3, WebFull, WebLite}},
+	Retrieve: {words: "fetches all that is new", carried: []string{IMAP, JMAP, POP3}},
+	Update:   {words: "puts a keyword on a message", carried: []string{IMAP, JMAP, WebFull, WebLite}},
+	Move:     {words: "files a message into a folder", carried: []string{IMAP, JMAP, WebFull, WebLite}},
+	Delete:   {words: "deletes a message", carried: []string{IMAP, JMAP, POP3, WebFull, WebLite}},
+	Add:      {words: "puts a message into the INBOX", carried: []string{IMAP, JMAP, WebFull, WebLite}},
+	Send:     {words: "sends a message", carried: []string{IMAP, JMAP, POP3, SMTP, LMTP, WebFull, WebLite}},
+	Reply:    {words: "answers the message read last", carried: []string{IMAP, JMAP, POP3, WebFull, WebLite}},
+	Calendar: {words: "opens the calendar", carried: []string{JMAP, WebFull, WebLite},
+		ways: map[string]string{
+			JMAP:    "a month, and the invitations that wait (JMAP Calendars); nothing where the server has none",
+			WebFull: "the calendar of the full client, in a tab of its own", WebLite: pages}},
+	Invite: {words: "sends an invitation", carried: []string{IMAP, JMAP, POP3, SMTP, WebFull, WebLite},
+		ways: map[string]string{IMAP: imip, POP3: imip, SMTP: imip, JMAP: events, WebFull: client, WebLite: pages}},
+	RSVP: {words: "answers an invitation, if one waits", carried: []string{IMAP, JMAP, WebFull, WebLite},
+		ways: map[string]string{IMAP: "reads the mail and sends an iMIP REPLY",
+			JMAP:    "in the calendar (JMAP Calendars), or by iMIP where the server has none",
+			WebFull: client, WebLite: pages}},
+	Appointment: {words: "puts an event into the calendar", carried: []string{IMAP, JMAP, WebFull, WebLite},
+		ways: map[string]string{IMAP: "a message with the event, added to the folder Calendar",
+			JMAP:    "an event (JMAP Calendars); nothing where the server has no calendars",
+			WebFull: client, WebLite: pages}},
+	Lookup: {words: "looks a name up in the directory", carried: []string{WebLite}},
+	Poll:   {words: "looks for new mail", carried: []string{IMAP, JMAP, POP3, WebFull, WebLite}},
+	Idle:   {words: "waits for mail", carried: []string{IMAP, JMAP, WebFull}},
+	Page:   {words: "gets the home page", carried: []string{HTTP}},
+	Close:  {words: "closes the INBOX", carried: []string{IMAP, POP3}},
+	Login:  {words: "signs in again", carried: []string{IMAP, JMAP, POP3, SMTP, WebFull, WebLite}},
 }
+
+// The ways of the calendar's verbs.
+const (
+	imip   = "as mail with text/calendar (iMIP)"
+	events = "as an event (JMAP Calendars), or as mail (iMIP) where the server has no calendars"
+	client = "in the calendar of the full client"
+	pages  = "the calendar's pages of the lite mode; nothing where it has none"
+)
 
 // The protocols.
 const (

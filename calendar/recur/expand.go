@@ -43,6 +43,7 @@ type expansion struct {
 	err             error
 	times           []int64 // of a day, in seconds
 	set             []int64 // the candidates of a period
+	weekly          bool    // of a day the rule asks the weekday alone
 }
 
 // complete adds what the rule leaves to its start.
@@ -70,6 +71,47 @@ func (e *expansion) complete(start time.Time) {
 	fill(&e.Hours, Hourly, start.Hour())
 	fill(&e.Minutes, Minutely, start.Minute())
 	fill(&e.Seconds, Secondly, start.Second())
+	e.weekly = len(e.Months)+len(e.MonthDays)+len(e.YearDays)+len(e.WeekNumbers) == 0 && e.Frequency > Monthly
+}
+
+// Last returns the last time of a rule with a COUNT whose DTSTART is start; false: it has none, or it takes more than
+// some thousands of steps to find it.
+func (r *Rule) Last(start time.Time) (last time.Time, ok bool) {
+	if r.Count == 0 {
+		return last, false
+	}
+	if days := r.everyDays(start); days > 0 && r.Count < maxArithmetic {
+		last = start.AddDate(0, 0, days*(r.Count-1))
+		return last, last.Year() <= lastYear
+	}
+	if r.Count > maxCounted {
+		return last, false
+	}
+	last = start
+	err := r.Between(start, start, time.Unix(1<<38, 0), func(at time.Time) bool { last = at; return true })
+	return last, err == nil
+}
+
+// maxCounted is the highest COUNT that is counted, maxArithmetic the highest one that is reckoned with.
+const (
+	maxCounted    = 2000
+	maxArithmetic = 1_000_000
+)
+
+// everyDays returns the days between the times of a rule that has one time in each period, on the weekday and at the
+// time of start; 0 if the rule is another one.
+func (r *Rule) everyDays(start time.Time) int {
+	if len(r.Months)+len(r.MonthDays)+len(r.YearDays)+len(r.WeekNumbers)+len(r.Positions)+
+		len(r.Hours)+len(r.Minutes)+len(r.Seconds) > 0 || r.Interval > maxArithmetic {
+		return 0
+	}
+	switch {
+	case r.Frequency == Daily && len(r.Days) == 0:
+		return r.Interval
+	case r.Frequency == Weekly && (len(r.Days) == 0 || len(r.Days) == 1 && r.Days[0].Day == start.Weekday()):
+		return 7 * r.Interval
+	}
+	return 0
 }
 
 // step counts work, and ends the expansion that takes too much.
@@ -189,7 +231,10 @@ func (e *expansion) addDays(lo, hi int64) {
 		if !e.step(1) {
 			return
 		}
-		c := civilOf(d)
+		c := civil{weekday: weekdayOf(d)}
+		if !e.weekly {
+			c = civilOf(d)
+		}
 		if len(e.Months) > 0 && !slices.Contains(e.Months, c.month) {
 			d = c.first + int64(c.length) // the next month
 			continue

@@ -248,3 +248,39 @@ func BenchmarkWindow(b *testing.B) {
 		}
 	}
 }
+
+// TestLast compares the last time of rules with the one that an expansion ends with.
+func TestLast(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	parts := []string{"", ";BYDAY=MO", ";BYDAY=TU,FR", ";BYDAY=WE;BYHOUR=7", ";BYMONTH=3,5", ";BYDAY=MO,TU;BYSETPOS=1"}
+	found := 0
+	for range 2000 {
+		text := fmt.Sprintf("FREQ=%s;INTERVAL=%d;COUNT=%d%s", frequencies[2+r.IntN(2)], 1+r.IntN(5), 1+r.IntN(60),
+			parts[r.IntN(len(parts))])
+		rule, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Date(2026, 1, 1+r.IntN(28), 9, 30, 0, 0, time.UTC)
+		want, times := start, 0
+		err = rule.Between(start, start, start.AddDate(200, 0, 0), func(at time.Time) bool {
+			want = at
+			times++
+			return true
+		})
+		last, ok := rule.Last(start)
+		if err == nil && times == rule.Count && (!ok || !last.Equal(want)) {
+			t.Errorf("%s from %s: %s %v, want %s", text, start, last, ok, want)
+		}
+		if ok {
+			found++
+		}
+	}
+	if found < 1000 {
+		t.Errorf("only %d rules have a last time", found)
+	}
+	never := &Rule{Frequency: Weekly, Interval: 1 << 30, Count: 1 << 30}
+	if last, ok := never.Last(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)); ok {
+		t.Errorf("the last time is %s", last)
+	}
+}

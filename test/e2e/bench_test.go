@@ -34,7 +34,7 @@ type benchResult struct {
 		Users int `json:"users"`
 	} `json:"most"`
 	Ledger []struct {
-		Acknowledged, Lost, Doubled, Resurrected int
+		Acknowledged, Invitations, Answers, Lost, Doubled, Resurrected int
 	} `json:"ledger"`
 }
 
@@ -106,6 +106,25 @@ func TestBench(t *testing.T) {
 			`"host":"probe"`)
 		program.Want(t, s.Doublet("check", "--deep"), "")
 	})
+	t.Run("calendar", func(t *testing.T) {
+		t.Parallel()
+		s, bench, _ := benchAt(t)
+		own := filepath.Join(t.TempDir(), "meetings.toml")
+		if err := os.WriteFile(own, []byte(meetings), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, over := range []string{"jmap", "web", "imap"} {
+			args := append(with("run", own, "--over", over, "--users", "4", "--json", "--ledger", "--fail-if", "lost>0",
+				"--fail-if", "doubled>0"), "--speed", "20")
+			r := parseBench(t, bench(args...))
+			if len(r.Steps) != 1 || r.Steps[0].Completed < 10 || r.Steps[0].Errors > 0 || len(r.Ledger) != 1 ||
+				r.Ledger[0].Invitations == 0 || r.Ledger[0].Answers == 0 {
+				t.Fatalf("over %s: %+v", over, r)
+			}
+		}
+		program.Want(t, s.Doublet("show", "stat", "Sched.Delivered"), "Sched.Delivered")
+		program.Want(t, s.Doublet("check", "--deep"), "")
+	})
 	t.Run("agents", func(t *testing.T) {
 		t.Parallel()
 		s, bench, _ := benchAt(t)
@@ -126,6 +145,43 @@ func TestBench(t *testing.T) {
 		program.Want(t, s.Doublet("check", "--deep"), "")
 	})
 }
+
+// meetings is a workload of people who invite each other, and answer.
+const meetings = `name = "meetings"
+title = "Meetings"
+protocol = "jmap"
+over = ["web-full", "imap"]
+loop = "20s"
+limit = "1s"
+
+[sizes]
+mail = [{ body = "1KB", percent = 100 }]
+
+[mailbox]
+messages = 100
+sizes = "mail"
+
+[[action]]
+do = "open"
+think = "2s"
+
+[[action]]
+do = "calendar"
+think = "2s"
+
+[[action]]
+do = "appointment"
+think = "2s"
+
+[[action]]
+do = "invite"
+to = 2
+think = "2s"
+
+[[action]]
+do = "rsvp"
+think = "2s"
+`
 
 // TestBenchInBrowsers drives people in the web clients without errors.
 func TestBenchInBrowsers(t *testing.T) {
