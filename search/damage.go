@@ -4,16 +4,8 @@ import (
 	"errors"
 
 	"doublet/note"
-	"doublet/search/text"
 	"doublet/store"
 )
-
-// unreadable makes l a note without words, because a note that cannot be read must not stop the indexing. The repair of
-// the note is a change, so the feed names it again.
-func (w *worker) unreadable(l *learned, err error) {
-	w.s.log.Warn("search: cannot read a note", "database", l.db.String(), "note", uint64(l.id), "err", err)
-	l.what = &analysed{skipped: text.Skipped{Broken: 1}}
-}
 
 // block stops the build of a database that cannot be read, and retries after retryEvery.
 func (w *worker) block(db note.DatabaseID, err error) {
@@ -41,12 +33,12 @@ func (w *worker) pastDamage(
 		l := learned{db: db, id: id}
 		switch {
 		case errors.Is(err, store.ErrDamaged):
-			w.unreadable(&l, err)
+			w.notes.unreadable(&l, err)
 		case err != nil:
 			return upto, false, err
 		default:
 			l.seq = row.Seq
-			if err := w.fill(r, row, &l, kind); err != nil {
+			if err := w.notes.fill(r, row, &l, kind); err != nil {
 				return upto, false, err
 			}
 		}

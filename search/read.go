@@ -9,7 +9,6 @@ import (
 
 	"doublet/note"
 	"doublet/search/index"
-	"doublet/search/text"
 	"doublet/store"
 	"doublet/store/layout"
 )
@@ -236,7 +235,7 @@ func (w *worker) learn(r *store.Reader, at *reach, l *learned, kind texts) (bool
 		return true, nil
 	}
 	if errors.Is(err, store.ErrDamaged) {
-		w.unreadable(l, err)
+		w.notes.unreadable(l, err)
 		return true, nil
 	}
 	if err != nil {
@@ -249,7 +248,7 @@ func (w *worker) learn(r *store.Reader, at *reach, l *learned, kind texts) (bool
 		at.read = make(map[note.ID]note.RecipeID)
 	}
 	at.read[l.id] = row.Recipe
-	return true, w.fill(r, row, l, kind)
+	return true, w.notes.fill(r, row, l, kind)
 }
 
 // known reports whether the builds already contain the note's current message. Then only its flags or folders changed.
@@ -269,106 +268,6 @@ func (w *worker) known(at *reach, l *learned, row *layout.Note) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// texts makes the texts of a note without a message.
-type texts = func(*note.Content) []text.Stretch
-
-// fill reads the text of a note.
-func (w *worker) fill(r *store.Reader, row *layout.Note, l *learned, kind texts) (err error) {
-	l.date = row.Date
-	switch {
-	case row.Class != note.Document:
-	case row.Recipe != 0:
-		l.message = row.Recipe
-		l.what, err = w.message(r, row, l.id)
-	case kind != nil:
-		l.what, err = w.content(r, l.id, kind)
-	}
-	if errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrNotFound) {
-		w.unreadable(l, err)
-		return nil
-	}
-	return err
-}
-
-func (w *worker) content(r *store.Reader, id note.ID, kind texts) (*analysed, error) {
-	c, err := r.Content(id)
-	if err != nil {
-		return nil, err
-	}
-	return w.words.document(&text.Document{Stretches: kind(&c.Content)}), nil
-}
-
-// sparseFrom is the size in bytes from which a message is read without its large parts.
-const sparseFrom = 64 << 10
-
-// message reads the text of a message, without slow attachments.
-func (w *worker) message(r *store.Reader, row *layout.Note, id note.ID) (*analysed, error) {
-	if a := w.seen.get(row.Recipe); a != nil {
-		return a, nil
-	}
-	d, err := w.document(r, row, id)
-	if err != nil {
-		return nil, err
-	}
-	a := w.words.document(d)
-	w.seen.put(row.Recipe, a)
-	return a, nil
-}
-
-func (w *worker) document(r *store.Reader, row *layout.Note, id note.ID) (*text.Document, error) {
-	if row.Size >= sparseFrom && w.s.opt.Parts != nil {
-		sum, err := r.Summary(nil, id)
-		if err != nil {
-			return nil, err
-		}
-		if parts, ok := w.s.opt.Parts(sum); ok {
-			st, err := r.Message(row)
-			if err != nil {
-				return nil, err
-			}
-			sp, err := text.ReadSparse(st.Size(), parts, st.AppendRange)
-			if err != nil {
-				return nil, err
-			}
-			return sp.Text(w.s.opt.Limits), nil
-		}
-	}
-	raw, err := message(r, row)
-	if err != nil {
-		return nil, err
-	}
-	return text.Message(raw, w.s.opt.Limits), nil
-}
-
-// recipes caches the words of the messages read last, so that a message to many recipients is read once.
-type recipes struct {
-	m     map[note.RecipeID]*analysed
-	order []note.RecipeID
-	bytes int
-}
-
-// Limits of recipes: messages, and bytes of their words.
-const (
-	recipesMax     = 256
-	recipeBytesMax = 4 << 20
-)
-
-func (c *recipes) get(id note.RecipeID) *analysed { return c.m[id] }
-
-func (c *recipes) put(id note.RecipeID, a *analysed) {
-	if c.m == nil {
-		c.m = make(map[note.RecipeID]*analysed)
-	}
-	for len(c.order) > 0 && (len(c.order) >= recipesMax || c.bytes+len(a.coded) > recipeBytesMax) {
-		c.bytes -= len(c.m[c.order[0]].coded)
-		delete(c.m, c.order[0])
-		c.order = c.order[1:]
-	}
-	c.m[id] = a
-	c.order = append(c.order, id)
-	c.bytes += len(a.coded)
 }
 
 // reopen makes the builds of a database continue with the changes after a sequence.
@@ -728,7 +627,7 @@ func (w *worker) further(r *store.Reader, t *step, db note.DatabaseID, upto note
 	rows, begun := 0, w.s.env.Clock.Now()
 	e := r.Notes(upto+1, func(id note.ID, row *layout.Note) bool {
 		l := learned{db: db, id: id, seq: row.Seq}
-		if err = w.fill(r, row, &l, kind); err != nil {
+		if err = w.notes.fill(r, row, &l, kind); err != nil {
 			return false
 		}
 		t.add(l)

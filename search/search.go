@@ -41,8 +41,8 @@ type Options struct {
 	// Share and RebuildShare limit the time that the index uses, in percent of one processor: Share for following the
 	// feed (default 50), RebuildShare for reading older notes (default 25).
 	Share, RebuildShare int
-	// Tail is the number of the newest notes of a database that are left to the queries, which read their texts (default
-	// 128; see doc/search.md). When there are more, they are indexed together.
+	// Tail is the number of the newest notes of a database that are left to the queries, which read their texts. When
+	// there are more, they are indexed together. The default is 128.
 	Tail int
 	// Kinds maps the kinds of databases that are indexed to a function that makes the texts of notes without a message.
 	// The function is nil if only messages are indexed.

@@ -36,14 +36,14 @@ type worker struct {
 	attachments *attachments
 	merges      *merges
 
-	words *analyser
-	seen  recipes
+	notes *noteReader
 	cur   store.Cursor
 	// room is the number of bytes of one step: batchBytes, less in tests.
 	room int
 	// kinds caches, by database, whether it is indexed.
 	kinds map[note.DatabaseID]bool
-	// pending lists databases with notes that their build lacks. blocked holds the time until which a database is not read.
+	// pending lists databases with notes that their build lacks. blocked holds the time until which a database is not
+	// read.
 	pending []note.DatabaseID
 	blocked map[note.DatabaseID]time.Time
 	flushed time.Time
@@ -57,7 +57,8 @@ func newWorker(s *Service, x *index.Index) *worker {
 		attachments: &attachments{s: s, x: x, wake: make(chan struct{}, 1)},
 		merges:      &merges{s: s, x: x, more: make(chan struct{}, 1), mergeable: map[note.DatabaseID]bool{}},
 		room:        batchBytes,
-		words:       newAnalyser(), kinds: map[note.DatabaseID]bool{}, blocked: map[note.DatabaseID]time.Time{},
+		notes:       &noteReader{s: s, words: newAnalyser()},
+		kinds:       map[note.DatabaseID]bool{}, blocked: map[note.DatabaseID]time.Time{},
 	}
 }
 
