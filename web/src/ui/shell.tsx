@@ -11,12 +11,13 @@ import { refusals, waiting } from "../state/outbox";
 import { storageDenied } from "../state/db";
 import { preferences } from "../state/prefs";
 import { menu, narrow, reading, say, selected, sheet, sideOpen, typedAhead } from "../state/screen";
-import { takenOver } from "../state/session";
+import { account, home, setBadge, takenOver } from "../state/session";
 import { count, t } from "../text";
 import { Menu, Toasts } from "./above";
 import { onKey } from "./commands";
 import { Icon } from "./icons";
 import { List } from "./list";
+import { Border } from "./panes";
 import { open, Reader } from "./reader";
 import { Sheets } from "./sheets";
 import { Side } from "./side";
@@ -28,10 +29,6 @@ const Writer = lazy(() => import("./writer").then((m) => m.Writer));
 
 export function Shell() {
   useEffect(begin, []);
-  useEffect(() => {
-    const unread = byRole("inbox")?.unreadEmails ?? 0;
-    document.title = unread > 0 ? `(${unread}) ${t("appName")}` : t("appName");
-  });
   useEffect(() => {
     if (place.value.mailbox) void show(place.value);
   }, [place.value.mailbox === ""]);
@@ -49,11 +46,13 @@ export function Shell() {
   }, [takenOver.value]);
   return (
     <div class="frame" data-pane={reading.value && narrow.value ? "read" : "list"}>
+      <Unread />
       <Top page="mail"><Search /></Top>
       {sideOpen.value && <button class="veil" aria-label={t("close")} onClick={() => (sideOpen.value = false)} />}
       <Side />
       <List />
       <Reader />
+      {!narrow.value && <><Border of="side" /><Border of="list" /></>}
       {!(narrow.value && reading.value) && <button class="button primary float" aria-label={t("compose")} onClick={() => void write({ kind: "new" })}><Icon name="write" /></button>}
       {writers.value.length > 0 && <Suspense>{writers.value.map((d, i) => <Writer key={d.key} draft={d} at={i} of={writers.value.length} />)}</Suspense>}
       {narrow.value && !reading.value && <Switch page="mail" />}
@@ -62,6 +61,18 @@ export function Shell() {
       <Toasts><Telling /></Toasts>
     </div>
   );
+}
+
+/** The number of unread messages in the inbox, in the title and on the icon; on the icon that of one's own alone. */
+function Unread() {
+  const unread = byRole("inbox")?.unreadEmails;
+  const own = account.value === home.value;
+  const name = t("appName");
+  useEffect(() => {
+    document.title = unread ? `(${unread}) ${name}` : name;
+    if (own && unread !== undefined) setBadge(unread);
+  }, [unread, own, name]);
+  return null;
 }
 
 /** The progress of the server with changes of many messages. */
@@ -158,6 +169,7 @@ function begin(): () => void {
     const from = first.from?.[0];
     const n = new Notification(t("newMailFrom", from ? nameOrAddress(from) : t("unknownSender")), { body: first.subject ?? "", tag: "mail" });
     n.onclick = () => {
+      n.close();
       focus();
       void open(first.id);
     };
