@@ -7,7 +7,8 @@ import { show } from "../state/list";
 import { byRole } from "../state/mailboxes";
 import { place } from "../state/place";
 import { onArrival } from "../state/sync";
-import { refusals, waiting } from "../state/outbox";
+import { refusals, waiting, type Merge } from "../state/outbox";
+import { apart } from "../state/tell";
 import { storageDenied } from "../state/db";
 import { preferences } from "../state/prefs";
 import { menu, narrow, reading, say, selected, sheet, sideOpen, typedAhead } from "../state/screen";
@@ -34,6 +35,10 @@ export function Shell() {
   }, [place.value.mailbox === ""]);
   useEffect(() => {
     for (const { intention, text } of refusals.value) {
+      if (intention.kind === "merge") {
+        void sayRefused(intention);
+        continue;
+      }
       say(t("refusedByServer", text), undefined, 12);
       if (intention.kind === "send" && intention.written) writeAgain(intention.written as Draft);
     }
@@ -63,6 +68,14 @@ export function Shell() {
   );
 }
 
+/** Opens the writer again for those of several people whose message was refused. */
+async function sayRefused(i: Merge): Promise<void> {
+  const [{ refusedPart }, { tm }] = await Promise.all([import("./merge"), import("../text/merge")]);
+  const why = i.refused[0]?.why ?? "";
+  say(tm("someRefused", i.refused.length, i.people.length, why), undefined, 12);
+  writeAgain(refusedPart(i));
+}
+
 /** The number of unread messages in the inbox, in the title and on the icon; on the icon that of one's own alone. */
 function Unread() {
   const unread = byRole("inbox")?.unreadEmails;
@@ -75,9 +88,9 @@ function Unread() {
   return null;
 }
 
-/** The progress of the server with changes of many messages. */
+/** The progress of the server with changes of many messages, or of messages that go to each of several people. */
 function Telling() {
-  const now = telling.value;
+  const now = telling.value ?? apart.value;
   return now && <div class="toast telling"><span>{t("doneOf", count(now.done), count(now.of))}</span><progress value={now.done} max={now.of} aria-hidden="true" /></div>;
 }
 
@@ -149,7 +162,7 @@ function typeAhead(e: KeyboardEvent): boolean {
 
 function pressed(e: KeyboardEvent): void {
   if (typeAhead(e)) return e.preventDefault();
-  if (!e.defaultPrevented && !sheet.value && !menu.value && onKey(e)) e.preventDefault();
+  if (!e.defaultPrevented && !sheet.value && !menu.value && !document.querySelector("dialog[open]") && onKey(e)) e.preventDefault();
 }
 
 function begin(): () => void {
