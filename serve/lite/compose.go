@@ -171,7 +171,7 @@ func (v *visit) compose() error {
 	if err != nil {
 		return err
 	}
-	v.toldOf(p.frame)
+	v.toldOf(p.frame, "")
 	v.s.show(v.w, http.StatusOK, "compose.html", p)
 	return nil
 }
