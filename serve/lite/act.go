@@ -216,13 +216,14 @@ var saidKeys = []string{
 	"done", "undone", "nothingSelected", "archivedCount", "deletedCount", "movedCount", "junkCount", "destroyedCount",
 	"messageSent", "draftSaved", "discarded", "saved", "aside.snoozed", "aside.muted",
 	"aside.notSnoozed", "aside.reminds", "aside.noReminder", "aside.unmuted", "senders.blocked", "senders.unblocked",
-	"senders.left",
+	"senders.left", "later.isScheduled", "later.takenBack", "later.tooLate",
 }
 
 // stays reports whether the page of a message is shown again after an action with this result.
 func stays(said string) bool {
 	switch said {
-	case "done", "nothingSelected", "aside.notSnoozed", "aside.reminds", "aside.noReminder", "aside.unmuted":
+	case "done", "nothingSelected", "aside.notSnoozed", "aside.reminds", "aside.noReminder", "aside.unmuted",
+		"later.tooLate":
 		return true
 	}
 	return strings.HasPrefix(said, "senders.")
@@ -257,7 +258,7 @@ func (v *visit) toldOf(p *frame, sender string) {
 	}
 	at, _ := strconv.ParseInt(v.form.Get("at"), 10, 64)
 	switch key {
-	case "aside.snoozed", "aside.reminds":
+	case "aside.snoozed", "aside.reminds", "later.isScheduled":
 		p.say(key, false, v.Long(time.Unix(at, 0)))
 	case "senders.blocked", "senders.unblocked", "senders.left":
 		p.say(key, false, sender)

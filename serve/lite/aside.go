@@ -22,6 +22,7 @@ const localLayout = "2006-01-02T15:04"
 // asidePart is the part of a message's page that is about putting it aside. It is in the user's own mail file only.
 type asidePart struct {
 	Snoozed, Reminder string // when the message comes back, and when the reminder comes, or ""
+	Waits             string // when the message is sent, or ""
 	Muted             bool
 	Times, Days       []choice // when to snooze until, and after how many days to remind
 	Sender            string   // the sender who can be blocked, or ""
@@ -50,7 +51,13 @@ func (v *visit) asideOf(l *letter) (*asidePart, error) {
 				p.Snoozed = v.T("aside.comesBack", v.Long(s.Until))
 			}
 		}
-		blocked, err = d.BlockedSenders()
+		times, err := v.sendTimes(d)
+		if t, ok := times[l.id]; ok {
+			p.Waits = v.T("later.willBeSent", v.Long(t))
+		}
+		if err == nil {
+			blocked, err = d.BlockedSenders()
+		}
 		return err
 	})
 	if err != nil {
@@ -124,6 +131,8 @@ func (a *action) own(do string, ids []note.UNID) error {
 		return a.block(ids, do == "block")
 	case "leave":
 		return a.leaveList(ids)
+	case "unsend":
+		return a.unsend(ids)
 	}
 	return errForm
 }

@@ -49,7 +49,7 @@ type row struct {
 	Date                               time.Time
 	Unread, Flagged, Answered, HasFile bool
 	Draft, Pinned                      bool
-	Until                              bool // Date is when a snoozed message comes back
+	Until                              bool // Date is when a snoozed message comes back, or one is sent
 	messageID                          string
 }
 
@@ -117,13 +117,17 @@ func (v *visit) fill(p *listPage, q *mailbox.Query, at *mailbox.Folder) error {
 		return err
 	}
 	toThem := !p.Searching && at.Is(mailbox.UseSent, mailbox.UseDrafts)
-	snoozed := !p.Searching && at.Is(mailbox.UseSnoozed)
 	err = v.box.Read(v.ctx, func(d *mailbox.Reading) (err error) {
 		var until map[note.UNID]time.Time
-		if snoozed {
-			if until, err = untilOf(d); err != nil {
-				return err
-			}
+		switch {
+		case p.Searching || v.box.ID != "":
+		case at.Is(mailbox.UseSnoozed):
+			until, err = untilOf(d)
+		case at.Is(mailbox.UseSent):
+			until, err = v.sendTimes(d)
+		}
+		if err != nil {
+			return err
 		}
 		p.Rows = make([]row, 0, len(found.Hits))
 		for _, h := range found.Hits {
