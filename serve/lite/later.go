@@ -115,7 +115,7 @@ func (v *visit) sendTimes(d *mailbox.Reading) (map[note.UNID]time.Time, error) {
 	return out, err
 }
 
-// unsend takes a message back that waits for its time. It becomes a draft again.
+// unsend makes a message that waits for its time a draft again.
 func (a *action) unsend(ids []note.UNID) error {
 	v := a.v
 	var m *submission.Record

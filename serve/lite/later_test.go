@@ -36,8 +36,8 @@ func TestSendLater(t *testing.T) {
 	at := time.Date(now.Year(), now.Month(), now.Day()+2, 7, 15, 0, 0, tokyo)
 	b.get(pathCompose)
 	for _, bad := range []string{"tomorrow", now.Format(localLayout), at.AddDate(0, 2, 0).Format(localLayout)} {
-		b.send("later", map[string]string{}, "to", "bob@example.com", "subject", "Not yet", "text", "Words", "later", bad,
-			"do", "send")
+		b.send("later", map[string]string{}, "to", "bob@example.com", "subject", "Not yet", "text", "Words",
+			"later", bad, "do", "send")
 		b.want(422, "Choose a time between now and ", `value="`+bad+`"`, "Words")
 	}
 	if len(w.records("alice")) != 0 {

@@ -49,7 +49,7 @@ type row struct {
 	Date                               time.Time
 	Unread, Flagged, Answered, HasFile bool
 	Draft, Pinned                      bool
-	Until                              bool // Date is when a snoozed message comes back, or one is sent
+	Until                              bool // Date is in the future: of a snoozed or scheduled message
 	messageID                          string
 }
 

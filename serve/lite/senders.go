@@ -30,7 +30,8 @@ func (v *visit) blockable(e *mime.Envelope) (string, error) {
 		return "", nil // an address that cannot be blocked
 	}
 	x, err := v.identities()
-	if err != nil || slices.ContainsFunc(x.All, func(i identity.Identity) bool { return strings.EqualFold(i.Email, sender) }) {
+	isIt := func(i identity.Identity) bool { return strings.EqualFold(i.Email, sender) }
+	if err != nil || slices.ContainsFunc(x.All, isIt) {
 		return "", err
 	}
 	return sender, nil

@@ -1,4 +1,4 @@
-// How the server is told of each kind of action that waits (outbox.ts). All of it may be told twice, and is done once.
+// Tells the server each kind of action that waits (outbox.ts). All of it may be told twice, and is done once.
 
 import { signal } from "@preact/signals";
 import type { Call, Id, SetError } from "../jmap/types";
@@ -97,7 +97,7 @@ async function tellSending(i: Sending): Promise<SetError | undefined> {
   return undefined;
 }
 
-/** How many of those who get a message apart were told of; null: none is under way. */
+/** The progress of messages that go to each of several people apart; null: none is under way. */
 export const apart = signal<{ done: number; of: number } | null>(null);
 
 /** Sends to one after the other, and keeps how far it is: what follows a reload, or a server that did not answer, goes on there. */

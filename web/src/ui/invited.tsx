@@ -57,7 +57,7 @@ function when({ from, to, wholeDay }: Conflict): string {
   return new Intl.DateTimeFormat(language.value, day(from) === day(to) ? time : { month: "short", day: "numeric", ...time }).formatRange(from, to);
 }
 
-/** What else is in the calendar at the time of an invitation. */
+/** Shows the other events at the time of an invitation. */
 export function Conflicts({ e }: { e: Event }) {
   const list = useSignal<Conflict[] | undefined>(undefined);
   useEffect(() => void conflictsOf(e).then((found) => (list.value = found)), [e]);

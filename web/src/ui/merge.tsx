@@ -24,7 +24,7 @@ export interface Ready {
   people: Omit<Person, "messageID">[];
 }
 
-/** What keeps messages from being sent: always, or until the person says to send them anyway. */
+/** Reasons not to send messages: always, or until the person says to send them anyway. */
 interface Problems {
   bars: string[];
   asks: string[];
@@ -188,7 +188,7 @@ function Preview({ of, email, pictures }: { of: Ready; email: Record<string, unk
   );
 }
 
-/** What was being written, for those whose message the server refused. */
+/** Returns the draft again, for those whose message the server refused. */
 export function refusedPart({ columns, people, refused, written }: Merged & { refused: { at: number }[]; written: object }): Draft {
   const left = refused.map(({ at }) => people[at]!), draft = written as Draft;
   const isLeft = (a: Address) => left.some((p) => p.to.email.toLowerCase() === a.email.toLowerCase());

@@ -206,7 +206,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
     }, (seconds) => (later ? tl("isScheduled", fullDate(later.toISOString())) : seconds > 0 ? t("sendUndo", seconds) : t("sending")));
   };
 
-  /** What all ways of sending give away, once the draft is kept; undefined: the folders or the identity are not known. */
+  /** Returns the part that all ways of sending share, once the draft is kept; undefined: the folders are not known. */
   const given = async (later?: Date) => {
     clearTimeout(timer.current);
     await saving.current;
