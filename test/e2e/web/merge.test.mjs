@@ -166,7 +166,7 @@ test("people come from To, a file as spreadsheets write it, and a group of the c
   assert.deepEqual(page.wrong, []);
 });
 
-const three = "Name\tEmail\nAlice\talice@example.com\nCarol\tcarol@example.com\nBob\tbob@example.com";
+const three = "First\tEmail\nAlice\talice@example.com\nCarol\tcarol@example.com\nBob\tbob@example.com";
 
 test("a reload in the middle, and an answer that is lost, send nothing twice and forget nobody", async () => {
   const page = await open();
@@ -180,7 +180,7 @@ test("a reload in the middle, and an answer that is lost, send nothing twice and
     if (n === 2) await route.fetch();
     return route.abort("internetdisconnected");
   });
-  await compose(page, "Once for {{Name}}", "Words");
+  await compose(page, "Once for {{First}}", "Words");
   await openSheet(page);
   await table(page, three);
   await go(page).click();
@@ -211,7 +211,7 @@ test("a reload in the middle, and an answer that is lost, send nothing twice and
 test("written without a network it waits as one, can be undone, and is sent when the server answers", async () => {
   const page = await open();
   await signIn(page, "bob");
-  await compose(page, "Later for {{Name}}", "Words");
+  await compose(page, "Later for {{First}}", "Words");
   await openSheet(page);
   await page.context().setOffline(true);
   await table(page, three);
@@ -243,16 +243,16 @@ test("who is refused is said, and the writer opens again for them alone", async 
     const answers = methodCalls.map(([name, args, id]) => [name, { accountId: args.accountId, ...(name === "EmailSubmission/set" ? { notCreated: { s: { type: "forbiddenToSend", description: "Not to Carol." } } } : { created: null, notCreated: null }) }, id]);
     return route.fulfill({ json: { methodResponses: answers, sessionState: "x" } });
   });
-  await compose(page, "Refused for {{Name}}", "Words for {{Name}}");
+  await compose(page, "Refused for {{First}}", "Words for {{First}}");
   await openSheet(page);
   await table(page, three);
   await go(page).click();
   await page.waitForSelector(".toast:has-text('1 of 3 messages were not sent: Not to Carol.')");
-  await page.waitForSelector(".writer .ProseMirror:has-text('Words for {{Name}}')");
+  await page.waitForSelector(".writer .ProseMirror:has-text('Words for {{First}}')");
   assert.equal(await countOf(page, "sent", "Refused for"), 2);
   await page.context().unroute("**/jmap/api");
   await openSheet(page);
-  assert.equal(await page.inputValue("dialog[open] .apart textarea"), "Name\tEmail\nCarol\tcarol@example.com");
+  assert.equal(await page.inputValue("dialog[open] .apart textarea"), "First\tEmail\nCarol\tcarol@example.com");
   await go(page).click();
   await until(async () => (await countOf(page, "sent", "Refused for")) === 3);
   assert.deepEqual(page.wrong, []);
