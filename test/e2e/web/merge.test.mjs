@@ -67,7 +67,10 @@ test("each person gets a message of their own with their values; what is missing
   await page.keyboard.press("Control+b");
   await page.keyboard.type("{{Se");
   await page.keyboard.press("Control+b");
-  await page.keyboard.type("at}} & {{Sate}}.");
+  await page.keyboard.type("at}} & {{Sate}}. ");
+  await page.click(".writer [aria-label='Link']");
+  await page.fill("dialog[open] input", "https://x.example/?seat={{Seat}}");
+  await page.click("dialog[open] .button.primary");
   await openSheet(page);
   assert.equal(await go(page).isDisabled(), true);
   assert.deepEqual(await barriers(page), []);
@@ -82,11 +85,11 @@ test("each person gets a message of their own with their values; what is missing
   assert.equal(await go(page).isDisabled(), true);
 
   // Each is seen before.
-  assert.equal((await shown(page).innerText()).trim().split("\n")[0], "Dear Alice, your seat is <12> & Ä.");
+  assert.equal((await shown(page).innerText()).trim().split("\n")[0], "Dear Alice, your seat is <12> & Ä. https://x.example/?seat=<12>");
   await page.click("dialog[open] [aria-label='Next message']");
   await page.waitForSelector("dialog[open] .letter-preview dd:has-text('Hello Carol')");
   await page.waitForSelector("dialog[open] .letter-preview dd:has-text('Carol Kane')");
-  assert.deepEqual((await shown(page).innerText()).trim().split("\n").slice(0, 2).map((l) => l.trim()), ["Dear Carol, your seat is & x", "y."]);
+  assert.deepEqual((await shown(page).innerText()).trim().split("\n").slice(0, 2).map((l) => l.trim()), ["Dear Carol, your seat is & x", "y. https://x.example/?seat="]);
   assert.deepEqual(await barriers(page), []);
   assert.deepEqual(sent, []);
 
@@ -99,7 +102,8 @@ test("each person gets a message of their own with their values; what is missing
     ["Hello Carol", ["carol@example.com"], [{ name: "Carol Kane", email: "carol@example.com" }]],
   ]);
   assert.equal(new Set(sent.map((s) => s.id)).size, 2);
-  assert.equal(sent[0].text.split("\n")[0], "Dear Alice, your seat is <12> & Ä.");
+  assert.equal(sent[0].text.split("\n")[0], "Dear Alice, your seat is <12> & Ä. https://x.example/?seat=<12>");
+  assert.ok(sent[0].html.includes('href="https://x.example/?seat=%3C12%3E"'), sent[0].html);
   assert.ok(sent[0].html.includes("<strong>&lt;12&gt;</strong>") && sent[0].html.includes("&amp; Ä."), sent[0].html);
   assert.ok(sent[1].html.includes("x<br>y."), sent[1].html);
   const alice = await open();

@@ -17,7 +17,8 @@ export interface Person {
 /** The most people of one merge. */
 export const mostPeople = 200;
 
-const field = /\{\{\s*([^{}\n]{1,60}?)\s*\}\}/gu;
+// Bounded, and without a choice for spaces: what is quoted of a stranger's message is searched too.
+const field = /\{\{([^{}\n]{1,80})\}\}/gu;
 /** Browsers keep braces in an address as they are, or encode them. */
 const fieldInAddress = /(?:\{|%7b){2}((?:(?!%7d)[^{}]){1,180}?)(?:\}|%7d){2}/giu;
 
@@ -30,7 +31,7 @@ const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", 
 
 type ValueOf = (name: string) => string;
 
-const fillText = (text: string, value: ValueOf): string => text.replace(field, (_, name: string) => value(name));
+const fillText = (text: string, value: ValueOf): string => text.replace(field, (_, name: string) => value(name.trim()));
 
 function fillAddress(tag: string, value: ValueOf): string {
   return tag.replace(/\bhref="([^"]*)"/u, (_, href: string) => `href="${href.replace(fieldInAddress, (whole, name: string) => {
@@ -75,7 +76,7 @@ function fillHTML(html: string, value: ValueOf): string {
 export function fieldsOf(subject: string, html: string): string[] {
   const found = new Map<string, string>();
   const note = (name: string): string => {
-    if (!found.has(nameKey(name))) found.set(nameKey(name), name);
+    if (name && !found.has(nameKey(name))) found.set(nameKey(name), name);
     return "";
   };
   fillText(subject, note);
