@@ -10,6 +10,8 @@ import (
 
 	"doublet/admin"
 	"doublet/bus/pki"
+	"doublet/client/oneclick"
+	"doublet/client/reach"
 	"doublet/cmd/doublet/config"
 	"doublet/note"
 	"doublet/serve/forward"
@@ -32,6 +34,8 @@ type front struct {
 	sessions *websession.Service
 	// forwarded serves the sessions and requests that mates forward to the doors.
 	forwarded *forward.Doors
+	// lists leaves mailing lists for people.
+	lists *oneclick.Client
 }
 
 // openDoors opens every configured door.
@@ -51,7 +55,7 @@ func (h *server) newFront() *front {
 	s := h.system
 	people := h.signIn.Web(signin.PeopleOf(s.Directory), s.Sessions)
 	return &front{
-		server: h, people: people,
+		server: h, people: people, lists: oneclick.New(h.env, reach.New(h.env, s.DNS, nil), nil),
 		sessions: websession.New(h.env, people, s.Directory.SecondFactors, s.Sessions, websession.Options{
 			Server: s.Name, Cluster: h.mates, Key: s.Directory.Secret.Key("web sessions"), Stats: s.Stats,
 		}),

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"doublet/client/oneclick"
-	"doublet/client/reach"
 	"doublet/cmd/doublet/config"
 	"doublet/directory"
 	"doublet/note"
@@ -23,7 +21,7 @@ import (
 func (h *front) openJMAP() (func(context.Context) error, error) {
 	s, cfg, x := h.system, &h.cfg, h.sessions
 	o := jmapd.Options{Authenticate: callers(x), Memory: h.messages, Stats: s.Stats, Observe: h.busy.Observe,
-		Lists: oneclick.New(h.env, reach.New(h.env, s.DNS, nil), nil), Hostname: cfg.Server.Name,
+		Lists: h.lists, Hostname: cfg.Server.Name,
 		Limits: jmapd.Limits{
 			Upload: int64(cfg.Limits.MessageSize), Request: int64(cfg.JMAP.Request), Calls: cfg.JMAP.Calls,
 			ObjectsInGet: cfg.JMAP.ObjectsInGet, ObjectsInSet: cfg.JMAP.ObjectsInSet,

@@ -16,6 +16,7 @@ func (h *front) openLite() {
 	var anywhere http.Handler
 	door := lite.New(h.env, x, s.Directory, s.Mailbox, s.Mail, lite.Options{
 		Recipients: h.cfg.Limits.Recipients, Memory: h.messages, Stats: s.Stats,
+		Lists: h.lists, Hostname: h.cfg.Server.Name,
 		Serve: func(w http.ResponseWriter, r *http.Request) { anywhere.ServeHTTP(w, r) },
 	})
 	who := func(_ http.ResponseWriter, r *http.Request) (forward.Caller, bool) {

@@ -22,6 +22,7 @@ import (
 	"doublet/env"
 	"doublet/groupware"
 	"doublet/mail"
+	"doublet/mail/submission"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/scheduling"
@@ -88,7 +89,7 @@ func (l *Limits) fill() {
 	setDefault(&l.BodyValues, 4<<20)
 	setDefault(&l.Uploads, 200<<20)
 	setDefault(&l.UploadAge, 24*time.Hour)
-	setDefault(&l.Delay, 30*24*time.Hour)
+	setDefault(&l.Delay, submission.MaxDelay)
 }
 
 func setDefault[N int | int64 | time.Duration](v *N, def N) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"doublet/mail/submission"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/wire/jmap"
@@ -66,7 +67,7 @@ func (x *submissions) parseState(s string) (moment uint64, passed int64, err err
 	head, tail, ok := strings.Cut(s, "-")
 	moment, err1 := strconv.ParseUint(head, 16, 64)
 	passed, err2 := strconv.ParseInt(tail, 16, 64)
-	if !ok || err1 != nil || err2 != nil || moment > 2*uint64(x.mod) {
+	if !ok || err1 != nil || err2 != nil || moment > 2*uint64(x.Mod) {
 		return 0, 0, mailbox.ErrForgotten
 	}
 	return moment, passed, nil
@@ -85,29 +86,29 @@ func (x *submissions) firstOf(list []submissionChange, limit int, passed int64) 
 	}
 	last := &list[n-1]
 	if last.at == 0 {
-		return list[:n], submissionState(2*uint64(x.mod), last.time)
+		return list[:n], submissionState(2*uint64(x.Mod), last.time)
 	}
 	return list[:n], submissionState(last.at, passed)
 }
 
 // changedSince returns the submissions of the list that were created or changed since a state.
 func (x *submissions) changedSince(d *mailbox.Reading, from uint64, passed int64) (list []submissionChange, err error) {
-	for _, l := range x.list {
-		m, err := x.load(d, l.unid)
+	for _, l := range x.Entries {
+		m, err := x.Load(d, l.ID)
 		if err != nil {
 			return nil, err
 		}
-		ch := submissionChange{id: idOf(letterSubmission, l.unid), time: l.sendAt, kind: wasUpdated}
+		ch := submissionChange{id: idOf(letterSubmission, l.ID), time: l.SendAt, kind: wasUpdated}
 		switch {
 		case m == nil:
 			continue
-		case 2*uint64(m.created) > from:
+		case 2*uint64(m.Created) > from:
 			// Use the MODSEQ of the creation, not of the last change. Otherwise a client that stopped in between would
 			// get an update for an object that it never saw.
-			ch.at, ch.kind = 2*uint64(m.created), wasCreated
-		case 2*uint64(m.change) > from:
-			ch.at = 2 * uint64(m.change)
-		case m.canceled || l.sendAt <= passed || l.sendAt > x.now:
+			ch.at, ch.kind = 2*uint64(m.Created), wasCreated
+		case 2*uint64(m.Changed) > from:
+			ch.at = 2 * uint64(m.Changed)
+		case m.Canceled || l.SendAt <= passed || l.SendAt > x.Now:
 			continue
 		}
 		list = append(list, ch)
@@ -117,7 +118,7 @@ func (x *submissions) changedSince(d *mailbox.Reading, from uint64, passed int64
 
 // goneSince appends the submissions that were removed since a state.
 func (x *submissions) goneSince(list []submissionChange, from uint64) ([]submissionChange, error) {
-	gone := x.items.Get(itemGoneList).AsTextList()
+	gone := x.Gone()
 	for i, line := range gone {
 		id, at, _ := strings.Cut(line, " ")
 		mod, _ := strconv.ParseUint(at, 10, 64)
@@ -125,7 +126,7 @@ func (x *submissions) goneSince(list []submissionChange, from uint64) ([]submiss
 		if err != nil || 2*mod+1 <= from {
 			continue
 		}
-		if i == 0 && len(gone) >= maxSubmissionGone {
+		if i == 0 && len(gone) >= submission.MaxGone {
 			return nil, mailbox.ErrForgotten
 		}
 		list = append(list, submissionChange{at: 2*mod + 1, id: idOf(letterSubmission, u), kind: wasDestroyed})
@@ -183,9 +184,9 @@ func (c *call) submissionResults(d *mailbox.Reading, x *submissions) (out queryR
 	if err != nil {
 		return out, err
 	}
-	var found []*submission
-	for _, l := range x.list {
-		m, err := x.load(d, l.unid)
+	var found []*submission.Record
+	for _, l := range x.Entries {
+		m, err := x.Load(d, l.ID)
 		if err != nil {
 			return out, err
 		}
@@ -193,41 +194,41 @@ func (c *call) submissionResults(d *mailbox.Reading, x *submissions) (out queryR
 			found = append(found, m)
 		}
 	}
-	slices.SortStableFunc(found, compareBy(keys, func(property string, a, b *submission) int {
+	slices.SortStableFunc(found, compareBy(keys, func(property string, a, b *submission.Record) int {
 		switch property {
 		case "emailId":
-			return a.email.Compare(b.email)
+			return a.Email.Compare(b.Email)
 		case "threadId":
-			return a.thread.Compare(b.thread)
+			return a.Thread.Compare(b.Thread)
 		}
-		return cmp.Compare(a.sendAt, b.sendAt)
+		return cmp.Compare(a.SendAt, b.SendAt)
 	}))
 	for _, m := range found {
-		out.ids = append(out.ids, idOf(letterSubmission, m.unid))
+		out.ids = append(out.ids, idOf(letterSubmission, m.ID))
 	}
 	out.state = x.state()
 	return out, nil
 }
 
 // condition reads one property of a FilterCondition.
-func (x *submissions) condition(name string, v *jmap.Value) (matcher[*submission], error) {
+func (x *submissions) condition(name string, v *jmap.Value) (matcher[*submission.Record], error) {
 	text, isText := v.Text()
 	ids, isList := texts(v)
 	switch {
 	case name == "identityIds" && isList:
-		return func(m *submission) bool { return slices.Contains(ids, m.identity) }, nil
+		return func(m *submission.Record) bool { return slices.Contains(ids, m.Identity) }, nil
 	case name == "emailIds" && isList:
-		return func(m *submission) bool { return slices.Contains(ids, idOf(letterEmail, m.email)) }, nil
+		return func(m *submission.Record) bool { return slices.Contains(ids, idOf(letterEmail, m.Email)) }, nil
 	case name == "threadIds" && isList:
-		return func(m *submission) bool { return slices.Contains(ids, idOf(letterThread, m.thread)) }, nil
+		return func(m *submission.Record) bool { return slices.Contains(ids, idOf(letterThread, m.Thread)) }, nil
 	case name == "undoStatus" && isText:
-		return func(m *submission) bool { return m.undo(x.now) == text }, nil
+		return func(m *submission.Record) bool { return m.UndoStatus(x.Now) == text }, nil
 	case (name == "before" || name == "after") && isText:
 		t, ok := jmap.ParseDate(text, true)
 		if !ok {
 			return nil, invalid("%s is no UTCDate", name)
 		}
-		return func(m *submission) bool { return (m.sendAt < t.Unix()) == (name == "before") }, nil
+		return func(m *submission.Record) bool { return (m.SendAt < t.Unix()) == (name == "before") }, nil
 	case slices.Contains([]string{"identityIds", "emailIds", "threadIds", "undoStatus", "before", "after"}, name):
 		return nil, invalid("the filter's %s is not what it should be", name)
 	}

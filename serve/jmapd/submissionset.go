@@ -3,6 +3,7 @@ package jmapd
 import (
 	"slices"
 
+	"doublet/mail/submission"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -12,8 +13,8 @@ import (
 // submitting is an EmailSubmission/set in progress.
 type submitting struct {
 	*set
-	sent   []*submission // parallel to set.create, nil if it failed
-	failed []error       // parallel to set.create: the error, or nil
+	sent   []*submission.Record // parallel to set.create, nil if it failed
+	failed []error              // parallel to set.create: the error, or nil
 	emails map[string]note.UNID
 	// recalled holds the error of each update, or nil. If nil, a pending message to cancel was already taken back from
 	// the queue.
@@ -22,7 +23,7 @@ type submitting struct {
 	// The submissions as the current change finds them, and what this update has done so far. The list is written
 	// last, so that its MODSEQ is the greatest.
 	list    *submissions
-	added   []listed
+	added   []submission.Entry
 	gone    []note.UNID
 	touched bool
 }
@@ -43,7 +44,7 @@ func submissionSet(c *call) error {
 			return invalid("%s is not what it should be", a.name)
 		}
 	}
-	x := &submitting{set: s, sent: make([]*submission, len(s.create)), failed: make([]error, len(s.create)),
+	x := &submitting{set: s, sent: make([]*submission.Record, len(s.create)), failed: make([]error, len(s.create)),
 		emails: map[string]note.UNID{}}
 	before, err := x.state()
 	if err == nil {
@@ -110,15 +111,15 @@ func (x *submitting) write() error {
 	errs := res.Errs[:s.size()]
 	for i, m := range x.sent {
 		if x.failed[i] == nil && errs[i] != nil { // the message was sent anyway
-			c.s.env.Log.Error("jmap: cannot store a submission", "person", c.caller.Name, "queue", m.queue.String(),
+			c.s.env.Log.Error("jmap: cannot store a submission", "person", c.caller.Name, "queue", m.Queue.String(),
 				"error", errs[i])
 			errs[i] = nil
 		}
 	}
 	s.record(errs, func(i int) (string, []byte) {
 		m := x.sent[i]
-		id := idOf(letterSubmission, m.unid)
-		x.emails["#"+s.create[i].id], x.emails[id] = m.email, m.email
+		id := idOf(letterSubmission, m.ID)
+		x.emails["#"+s.create[i].id], x.emails[id] = m.Email, m.Email
 		return id, x.createdObject(m, s.create[i].object)
 	})
 	return nil
@@ -130,38 +131,30 @@ func (x *submitting) add(w *mailbox.Changing, i int) error {
 		return x.failed[i]
 	}
 	m := x.sent[i]
-	x.added = append(x.added, listed{m.unid, m.sendAt})
-	return w.PutProfile(m.unid, m.items())
+	x.added = append(x.added, submission.Entry{ID: m.ID, SendAt: m.SendAt})
+	return m.Put(w)
 }
 
 // createdObject returns the response for a new submission. If the delivery status cannot be read now, it is omitted,
 // because the message was sent.
-func (x *submitting) createdObject(m *submission, sent *jmap.Value) []byte {
+func (x *submitting) createdObject(m *submission.Record, sent *jmap.Value) []byte {
 	c, now := x.c, x.c.s.env.Clock.Now().Unix()
 	object, err := c.submissionObject(m, now, func(string) bool { return true })
 	if err != nil {
 		object, err = c.submissionObject(m, now, func(p string) bool { return p != "deliveryStatus" })
 	}
 	if err != nil {
-		object = jmap.MakeObject([]string{"id"}, []jmap.Value{jmap.Text(idOf(letterSubmission, m.unid))})
+		object = jmap.MakeObject([]string{"id"}, []jmap.Value{jmap.Text(idOf(letterSubmission, m.ID))})
 	}
 	return told(sent, object)
 }
 
 // writeList stores the list with the changes of this update.
 func (x *submitting) writeList(w *mailbox.Changing) error {
-	list := x.list
 	if len(x.added)+len(x.gone) == 0 && !x.touched {
 		return nil
 	}
-	left := slices.DeleteFunc(slices.Clone(list.list), func(l listed) bool { return slices.Contains(x.gone, l.unid) })
-	left, old := list.trim(append(left, x.added...))
-	for _, u := range old {
-		if err := w.RemoveProfile(u); err != nil {
-			return err
-		}
-	}
-	return w.PutProfile(x.c.account.File.ProfileID(submissionsProfile), list.itemsOf(left, append(old, x.gone...)))
+	return x.list.Put(w, x.added, x.gone)
 }
 
 // recall checks an update of a submission. If the client cancels a pending one, recall takes the message back from the
@@ -170,12 +163,12 @@ func (x *submitting) writeList(w *mailbox.Changing) error {
 // Implements: RFC 8621 §7 undoStatus
 func (x *submitting) recall(p *patch) error {
 	c := x.c
-	var m *submission
+	var m *submission.Record
 	var now int64
 	err := c.account.File.Read(c.ctx, func(d *mailbox.Reading) error {
 		list, err := c.readSubmissions(d)
 		if err == nil {
-			now = list.now
+			now = list.Now
 			m, err = list.find(d, p.real)
 		}
 		return err
@@ -189,14 +182,14 @@ func (x *submitting) recall(p *patch) error {
 	}
 	gone := &jmap.Error{Type: "cannotUnsend", Description: "It has gone already."}
 	switch {
-	case status == m.undo(now):
+	case status == m.UndoStatus(now):
 		return nil
 	case status != "canceled":
 		return badProperties("A submission can be canceled, and nothing else.", "undoStatus")
-	case m.undo(now) != "pending":
+	case m.UndoStatus(now) != "pending":
 		return gone
 	}
-	back, err := c.s.backend.Recall(c.ctx, m.queue)
+	back, err := c.s.backend.Recall(c.ctx, m.Queue)
 	if err == nil && !back {
 		return gone
 	}
@@ -211,12 +204,12 @@ var submissionKind = kind{
 }
 
 // newUndoStatus returns the undoStatus that a patch requests, or the current one.
-func (c *call) newUndoStatus(m *submission, now int64, patch *jmap.Value) (string, error) {
+func (c *call) newUndoStatus(m *submission.Record, now int64, patch *jmap.Value) (string, error) {
 	current, err := c.submissionObject(m, now, submissionKind.named(patch))
 	if err != nil {
 		return "", err
 	}
-	status := m.undo(now)
+	status := m.UndoStatus(now)
 	err = submissionKind.apply(patch, current, func(v *jmap.Value) error {
 		if wanted := v.Get("undoStatus"); v.Len() > 0 {
 			var ok bool
@@ -230,7 +223,7 @@ func (c *call) newUndoStatus(m *submission, now int64, patch *jmap.Value) (strin
 }
 
 // submissionObject returns a submission as EmailSubmission/get shows it.
-func (c *call) submissionObject(m *submission, now int64, wants func(string) bool) (*jmap.Value, error) {
+func (c *call) submissionObject(m *submission.Record, now int64, wants func(string) bool) (*jmap.Value, error) {
 	return c.rendered(func() error { return c.appendSubmission(m, now, wants) })
 }
 
@@ -244,12 +237,12 @@ func (x *submitting) cancel(w *mailbox.Changing, i int) error {
 	if err != nil {
 		return err
 	}
-	x.emails[p.real] = m.email
-	if status, _ := p.object.Get("undoStatus").Text(); status != "canceled" || m.canceled {
+	x.emails[p.real] = m.Email
+	if status, _ := p.object.Get("undoStatus").Text(); status != "canceled" || m.Canceled {
 		return nil
 	}
-	m.canceled, x.touched = true, true
-	return w.PutProfile(m.unid, m.items())
+	m.Canceled, x.touched = true, true
+	return m.Put(w)
 }
 
 func (x *submitting) remove(w *mailbox.Changing, id string) error {
@@ -257,9 +250,9 @@ func (x *submitting) remove(w *mailbox.Changing, id string) error {
 	if err != nil {
 		return err
 	}
-	x.emails[id] = m.email
-	x.gone = append(x.gone, m.unid)
-	return w.RemoveProfile(m.unid)
+	x.emails[id] = m.Email
+	x.gone = append(x.gone, m.ID)
+	return w.RemoveProfile(m.ID)
 }
 
 // follows returns the updates and destroys of Emails that the client requested for submissions that succeeded.

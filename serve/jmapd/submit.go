@@ -6,6 +6,7 @@ import (
 	"doublet/directory"
 	"doublet/mail"
 	"doublet/mail/identity"
+	"doublet/mail/submission"
 	"doublet/mailbox"
 	"doublet/wire/jmap"
 	"doublet/wire/mime"
@@ -13,7 +14,7 @@ import (
 )
 
 // submit sends the message of a new EmailSubmission.
-func (x *submitting) submit(v *jmap.Value) (*submission, error) {
+func (x *submitting) submit(v *jmap.Value) (*submission.Record, error) {
 	c := x.c
 	var bad []string
 	for i := range v.Len() {
@@ -32,8 +33,8 @@ func (x *submitting) submit(v *jmap.Value) (*submission, error) {
 	if bad != nil {
 		return nil, badProperties("", bad...)
 	}
-	m := &submission{}
-	c.s.env.Fill(m.unid[:])
+	m := &submission.Record{}
+	c.s.env.Fill(m.ID[:])
 	var who *identity.Identity
 	raw, err := x.message(m, identityID, emailID, &who)
 	if err != nil {
@@ -41,7 +42,7 @@ func (x *submitting) submit(v *jmap.Value) (*submission, error) {
 	}
 	var sub Submission
 	sub.Params.Size = -1
-	if m.envelope, err = x.envelope(v.Get("envelope"), raw, who, &sub); err != nil {
+	if m.Envelope, err = x.envelope(v.Get("envelope"), raw, who, &sub); err != nil {
 		return nil, err
 	}
 	if err := x.mayFrom(raw); err != nil {
@@ -51,7 +52,7 @@ func (x *submitting) submit(v *jmap.Value) (*submission, error) {
 }
 
 // message reads the message to send, and finds the identity.
-func (x *submitting) message(m *submission, identityID, emailID string,
+func (x *submitting) message(m *submission.Record, identityID, emailID string,
 	who **identity.Identity) (raw []byte, err error) {
 	c := x.c
 	given, err := c.sender()
@@ -67,7 +68,7 @@ func (x *submitting) message(m *submission, identityID, emailID string,
 		if *who = list.Find(real); *who == nil {
 			return badProperties("There is no such identity.", "identityId")
 		}
-		m.identity = real
+		m.Identity = real
 		real, _ = c.real(emailID)
 		e, err := c.email(d, real)
 		if err == mailbox.ErrNoMessage {
@@ -76,7 +77,7 @@ func (x *submitting) message(m *submission, identityID, emailID string,
 		if err != nil {
 			return err
 		}
-		m.email, m.thread = e.UNID(), e.Thread()
+		m.Email, m.Thread = e.UNID(), e.Thread()
 		if size := uint64(c.s.backend.Mail().MessageSize()); e.Size() > size {
 			return &jmap.Error{Type: "tooLarge", LimitName: "maxSize", Limit: size}
 		}
@@ -90,27 +91,27 @@ func (x *submitting) message(m *submission, identityID, emailID string,
 }
 
 // send submits a message to the queue, and records its recipients in m.
-func (x *submitting) send(m *submission, sub *Submission, raw []byte) error {
+func (x *submitting) send(m *submission.Record, sub *Submission, raw []byte) error {
 	c := x.c
 	now := c.s.env.Clock.Now()
-	m.sendAt = now.Unix()
+	m.SendAt = now.Unix()
 	if !sub.Release.IsZero() {
-		m.sendAt = sub.Release.Unix()
+		m.SendAt = sub.Release.Unix()
 	}
 	sub.Message = raw
 	var err error
-	m.queue, err = c.s.backend.Submit(c.ctx, &c.caller.Account, sub)
+	m.Queue, err = c.s.backend.Submit(c.ctx, &c.caller.Account, sub)
 	var refused []string
 	var last error
 	for i := range sub.To {
 		to := sub.To[i].To.String()
-		m.recipients = append(m.recipients, to)
+		m.Recipients = append(m.Recipients, to)
 		why := ""
 		if sub.To[i].Refused != nil {
 			why, last = sub.To[i].Refused.Error(), sub.To[i].Refused
 			refused = append(refused, to)
 		}
-		m.refusals = append(m.refusals, why)
+		m.Refusals = append(m.Refusals, why)
 	}
 	if err == nil && len(refused) < len(sub.To) {
 		return nil

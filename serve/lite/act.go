@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"doublet/mailbox"
 	"doublet/note"
@@ -45,6 +46,8 @@ func (v *visit) act() error {
 		return a.keyword(ids, mailbox.Seen, do == "read")
 	case "flag", "unflag":
 		return a.keyword(ids, mailbox.Flagged, do == "flag")
+	case "pin", "unpin":
+		return a.keyword(ids, pinned, do == "pin")
 	case "archive":
 		return a.moveToUse(ids, mailbox.UseArchive, "archivedCount")
 	case "junk":
@@ -62,7 +65,7 @@ func (v *visit) act() error {
 	case "delete":
 		return a.remove(ids)
 	}
-	return errForm
+	return a.own(do, ids)
 }
 
 // action is an action on messages of a mail file.
@@ -211,21 +214,34 @@ func (v *visit) undo() error {
 // a link.
 var saidKeys = []string{
 	"done", "undone", "nothingSelected", "archivedCount", "deletedCount", "movedCount", "junkCount", "destroyedCount",
-	"messageSent", "draftSaved", "discarded", "saved",
+	"messageSent", "draftSaved", "discarded", "saved", "aside.snoozed", "aside.muted",
+	"aside.notSnoozed", "aside.reminds", "aside.noReminder", "aside.unmuted", "senders.blocked", "senders.unblocked",
+	"senders.left", "later.isScheduled", "later.takenBack", "later.tooLate",
+}
+
+// stays reports whether the page of a message is shown again after an action with this result.
+func stays(said string) bool {
+	switch said {
+	case "done", "nothingSelected", "aside.notSnoozed", "aside.reminds", "aside.noReminder", "aside.unmuted",
+		"later.tooLate":
+		return true
+	}
+	return strings.HasPrefix(said, "senders.")
 }
 
 // back redirects to the list, or to the message that was shown if it is still there. The query carries the result.
 func (v *visit) back(said string, n int, undo string, more ...string) error {
 	query := []string{"said", said, "n", strconv.Itoa(n), "undo", undo}
 	query = append(query, more...)
-	if m := v.form.Get("back"); m != "" && (said == "done" || said == "nothingSelected") {
+	if m := v.form.Get("back"); m != "" && stays(said) {
 		return v.leave(pathRead, append(query, "m", m)...)
 	}
 	return v.leave(Path, append(query, "f", v.form.Get("f"), "q", v.form.Get("q"), "p", v.form.Get("p"))...)
 }
 
-// toldOf sets the message that reports the result of an action, from the query that back made.
-func (v *visit) toldOf(p *frame) {
+// toldOf sets the message that reports the result of an action, from the query that back made. sender is the one of the
+// message that is shown, or "".
+func (v *visit) toldOf(p *frame, sender string) {
 	key := v.form.Get("said")
 	if !slices.Contains(saidKeys, key) || p.Said != "" {
 		return
@@ -240,7 +256,15 @@ func (v *visit) toldOf(p *frame) {
 			}
 		}
 	}
-	p.say(key, key == "nothingSelected", n, where)
+	at, _ := strconv.ParseInt(v.form.Get("at"), 10, 64)
+	switch key {
+	case "aside.snoozed", "aside.reminds", "later.isScheduled":
+		p.say(key, false, v.Long(time.Unix(at, 0)))
+	case "senders.blocked", "senders.unblocked", "senders.left":
+		p.say(key, false, sender)
+	default:
+		p.say(key, key == "nothingSelected", n, where)
+	}
 	if undo := v.form.Get("undo"); undo != "" && len(undo) < 2000 {
 		p.Undo = &undoing{undo, to}
 	}

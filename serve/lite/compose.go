@@ -32,6 +32,7 @@ type composePage struct {
 	Found      []person
 	Looked     bool
 	MaxSize    string
+	Later      string // when to send the message, as the user typed it; "" for now
 }
 
 // heldFile is an attachment that is already stored. Ref is a reference to it.
@@ -156,6 +157,7 @@ func (v *visit) compose() error {
 	}
 	f := v.form
 	p.To, p.Cc, p.Bcc, p.Subject = f.line("to"), f.line("cc"), f.line("bcc"), f.line("subject")
+	p.Later = clip(f.line("later"), 40)
 	switch draft, re := f.Get("draft"), f.Get("re"); {
 	case draft != "":
 		err = v.fromDraft(p, x, draft)
@@ -171,7 +173,7 @@ func (v *visit) compose() error {
 	if err != nil {
 		return err
 	}
-	v.toldOf(p.frame)
+	v.toldOf(p.frame, "")
 	v.s.show(v.w, http.StatusOK, "compose.html", p)
 	return nil
 }
@@ -212,6 +214,7 @@ func (v *visit) posted() (*composePage, *identity.List, error) {
 	}
 	f := v.form
 	p.To, p.Cc, p.Bcc, p.Subject = f.line("to"), f.line("cc"), f.line("bcc"), f.line("subject")
+	p.Later = clip(f.line("later"), 40)
 	p.Text, p.Draft, p.Re, p.Kind, p.Find = f.Get("text"), f.Get("draft"), f.Get("re"), f.Get("kind"), f.line("find")
 	if x.Find(f.Get("identity")) != nil {
 		p.Identity = f.Get("identity")
@@ -504,7 +507,7 @@ func (v *visit) composed() error {
 			return v.unfinished(p, err)
 		}
 		return v.leave(pathCompose, "draft", u.String(), "origin", v.form.Get("re"), "kind", v.form.Get("kind"), "said",
-			"draftSaved")
+			"draftSaved", "later", v.form.line("later"))
 	case "send":
 		return v.sendLetter()
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,8 +40,8 @@ type problem struct {
 func (e *problem) Error() string { return e.key }
 
 // message composes a message from the form. If strict is set, it rejects input that cannot be sent; a draft may be
-// incomplete.
-func (v *visit) message(x *identity.List, strict bool) ([]byte, *identity.Identity, error) {
+// incomplete. The message has the date at, or now if at is zero.
+func (v *visit) message(x *identity.List, at time.Time, strict bool) ([]byte, *identity.Identity, error) {
 	f := v.form
 	as := x.Find(f.Get("identity"))
 	if as == nil && len(x.All) > 0 {
@@ -77,6 +78,9 @@ func (v *visit) message(x *identity.List, strict bool) ([]byte, *identity.Identi
 	}
 	w.Fields = append(w.Fields, compose.Field{Name: "Subject",
 		Words: compose.EncodeText(clip(f.line("subject"), 10_000))})
+	if !at.IsZero() {
+		w.Fields = append(w.Fields, compose.Field{Name: "Date", Words: []string{at.UTC().Format(compose.DateLayout)}})
+	}
 	refs, err := v.references()
 	if err != nil {
 		return nil, nil, err
@@ -320,7 +324,7 @@ func (v *visit) keepDraft() (*composePage, note.UNID, error) {
 	if err != nil {
 		return nil, note.UNID{}, err
 	}
-	raw, _, err := v.message(x, false)
+	raw, _, err := v.message(x, time.Time{}, false)
 	if err != nil {
 		p, err := v.wrong(err)
 		return p, note.UNID{}, err
@@ -353,7 +357,12 @@ func (v *visit) sendLetter() error {
 	if err != nil {
 		return err
 	}
-	raw, as, err := v.message(x, true)
+	release, err := v.laterTime()
+	var raw []byte
+	var as *identity.Identity
+	if err == nil {
+		raw, as, err = v.message(x, release, true)
+	}
 	if err != nil {
 		p, err := v.wrong(err)
 		return v.unfinished(p, err)
@@ -388,8 +397,8 @@ func (v *visit) sendLetter() error {
 		return err
 	}
 	sub.Message = slices.Clone(raw) // Send removes fields that must not leave the server, such as Bcc
-	_, err = v.s.mail.Send(v.ctx, &sub, to, time.Time{})
-	return v.sent(own, draft, to, err)
+	queue, err := v.s.mail.Send(v.ctx, &sub, to, release)
+	return v.sent(own, draft, &scheduled{as, release, queue, to}, err)
 }
 
 // holdDraft makes the form refer to the stored draft and to the files in it.
@@ -410,8 +419,8 @@ func (v *visit) holdDraft(own *box, draft note.UNID) error {
 }
 
 // sent moves a sent message to Sent, or shows why sending failed.
-func (v *visit) sent(own *box, draft note.UNID, to []mail.Addressee, err error) error {
-	refused, why, err := refusals(to, err)
+func (v *visit) sent(own *box, draft note.UNID, x *scheduled, err error) error {
+	refused, why, err := refusals(x.to, err)
 	var reply *smtp.Reply
 	if errors.As(err, &reply) {
 		p, err := v.wrong(&problem{"refusedByServer", []any{clip(reply.Error(), 300)}})
@@ -420,7 +429,11 @@ func (v *visit) sent(own *box, draft note.UNID, to []mail.Addressee, err error) 
 	if err != nil {
 		return v.unfinished(nil, err)
 	}
-	if err := v.file(own, draft); err != nil {
+	err = v.file(own, draft)
+	if err == nil && !x.at.IsZero() {
+		err = v.record(own, draft, x)
+	}
+	if err != nil {
 		// The message was sent, which matters most. The draft stays in Drafts.
 		v.s.env.Log.Error("lite: cannot file a sent message", "person", v.id.Name, "error", err)
 	}
@@ -433,6 +446,9 @@ func (v *visit) sent(own *box, draft note.UNID, to []mail.Addressee, err error) 
 		p.say("notTaken", true, clip(strings.Join(refused, ", "), 500), clip(why.Error(), 300))
 		v.s.show(v.w, 200, "plain.html", p)
 		return nil
+	}
+	if !x.at.IsZero() {
+		return v.leave(Path, "said", "later.isScheduled", "at", strconv.FormatInt(x.at.Unix(), 10))
 	}
 	return v.leave(Path, "said", "messageSent")
 }

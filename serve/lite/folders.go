@@ -97,7 +97,7 @@ func (v *visit) folders() error {
 			return errNotFound
 		}
 	}
-	v.toldOf(p.frame)
+	v.toldOf(p.frame, "")
 	v.s.show(v.w, http.StatusOK, "folders.html", p)
 	return nil
 }

@@ -140,7 +140,7 @@ func (v *visit) quota(p *frame) error {
 
 // useTexts maps standard folders to the keys of their localized names.
 var useTexts = map[string]string{mailbox.Inbox: "inbox", mailbox.UseDrafts: "drafts", mailbox.UseSent: "sent",
-	mailbox.UseArchive: "archive", mailbox.UseJunk: "junk", mailbox.UseTrash: "trash"}
+	mailbox.UseArchive: "archive", mailbox.UseJunk: "junk", mailbox.UseTrash: "trash", mailbox.UseSnoozed: "snoozed"}
 
 // folderName returns the last level of a folder's name, localized, and its depth.
 func (v *visit) folderName(f *mailbox.Folder) (string, int) {

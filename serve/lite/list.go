@@ -48,7 +48,8 @@ type row struct {
 	SentOn                             string // text with the name of the last person who redirected it, or ""
 	Date                               time.Time
 	Unread, Flagged, Answered, HasFile bool
-	Draft                              bool
+	Draft, Pinned                      bool
+	Until                              bool // Date is in the future: of a snoozed or scheduled message
 	messageID                          string
 }
 
@@ -99,19 +100,35 @@ func (v *visit) list() error {
 	if err := v.fill(p, &q, at); err != nil {
 		return err
 	}
-	v.toldOf(p.frame)
+	v.toldOf(p.frame, "")
 	v.s.show(v.w, 200, "list.html", p)
 	return nil
 }
 
 // fill reads the messages of a page.
 func (v *visit) fill(p *listPage, q *mailbox.Query, at *mailbox.Folder) error {
+	if !p.Searching {
+		if err := v.pinnedFirst(q); err != nil {
+			return err
+		}
+	}
 	found, err := v.box.Query(v.ctx, q)
 	if err != nil {
 		return err
 	}
 	toThem := !p.Searching && at.Is(mailbox.UseSent, mailbox.UseDrafts)
-	err = v.box.Read(v.ctx, func(d *mailbox.Reading) error {
+	err = v.box.Read(v.ctx, func(d *mailbox.Reading) (err error) {
+		var until map[note.UNID]time.Time
+		switch {
+		case p.Searching || v.box.ID != "":
+		case at.Is(mailbox.UseSnoozed):
+			until, err = untilOf(d)
+		case at.Is(mailbox.UseSent):
+			until, err = v.sendTimes(d)
+		}
+		if err != nil {
+			return err
+		}
 		p.Rows = make([]row, 0, len(found.Hits))
 		for _, h := range found.Hits {
 			m, err := d.Email(h.ID)
@@ -124,6 +141,9 @@ func (v *visit) fill(p *listPage, q *mailbox.Query, at *mailbox.Folder) error {
 			}
 			if err != nil {
 				return err
+			}
+			if t, ok := until[h.UNID]; ok {
+				r.Date, r.Until = t, true
 			}
 			p.Rows = append(p.Rows, r)
 		}
@@ -167,6 +187,8 @@ func (v *visit) row(m *mailbox.Email, toThem bool) (r row, err error) {
 			r.Answered = true
 		case mailbox.Draft:
 			r.Draft = true
+		case pinned:
+			r.Pinned = true
 		}
 	}
 	people := e.From

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"doublet/client/oneclick"
 	"doublet/directory"
 	"doublet/env"
 	"doublet/mail"
@@ -73,7 +74,11 @@ type Options struct {
 	// Serve handles a request of a user who has just signed in (websession.Proved), on the server of their mail file.
 	// If nil, that is always this server.
 	Serve func(http.ResponseWriter, *http.Request)
-	Stats *stat.Tree
+	// Lists leaves mailing lists by one request; if nil, that is not offered. Hostname is the authserv-id of the
+	// Authentication-Results fields that this server writes.
+	Lists    *oneclick.Client
+	Hostname string
+	Stats    *stat.Tree
 }
 
 // Server is the HTTP handler of the lite client.
@@ -264,7 +269,9 @@ type box struct {
 var (
 	errNotFound = errors.New("lite: not found")
 	errForm     = errors.New("lite: the form cannot be read")
-	errLarge    = errors.New("lite: the form is too large")
+	// errTime rejects a time that is not in the future, or too far in it.
+	errTime  = errors.New("lite: not a time in the future")
+	errLarge = errors.New("lite: the form is too large")
 	// errLongDraft reports a draft with more text than a form may have.
 	errLongDraft = errors.New("lite: the draft is too long")
 	// errStandardBelow rejects moving or deleting a folder together with a standard folder.
@@ -333,6 +340,9 @@ func refusal(err error) (status int, key string) {
 		{mailbox.ErrTooBig, http.StatusRequestEntityTooLarge, "tooLarge"},
 		{mailbox.ErrFolderExists, http.StatusConflict, "folderExists"},
 		{mailbox.ErrBadName, http.StatusBadRequest, "badFolderName"},
+		{mailbox.ErrLimit, http.StatusConflict, "limitReached"},
+		{errTime, http.StatusUnprocessableEntity, "aside.badTime"},
+		{mailbox.ErrSender, http.StatusUnprocessableEntity, "senders.badSender"},
 		{errStandardBelow, http.StatusConflict, "holdsStandardFolder"},
 		{mailbox.ErrHasChildren, http.StatusConflict, "hasFolders"},
 		{directory.ErrInvalid, http.StatusBadRequest, "badRequest"},

@@ -247,6 +247,8 @@ type readPage struct {
 	SentOnBy             [][]person // who resent it, the latest first
 	Date                 time.Time
 	Unread, Flagged      bool
+	Pinned               bool
+	Aside                *asidePart // nil in another person's mail file
 	Draft, Trash, Junk   bool
 	Body                 template.HTML // sanitized by safehtml
 	Part, Parts          int
@@ -336,7 +338,7 @@ func (v *visit) read() error {
 	if p.SentOnBy, err = v.sentOnBy(l); err != nil {
 		return err
 	}
-	p.Flagged, p.Draft = l.has(mailbox.Flagged), l.has(mailbox.Draft)
+	p.Flagged, p.Draft, p.Pinned = l.has(mailbox.Flagged), l.has(mailbox.Draft), l.has(pinned)
 	if sent, ok := wiremime.ParseDate(l.env.Date); ok {
 		p.Date = sent
 	}
@@ -359,7 +361,16 @@ func (v *visit) read() error {
 	if p.Wide = v.form.Get("print") != ""; p.Wide {
 		p.Nav = nil
 	}
-	v.toldOf(p.frame)
+	sender := ""
+	if v.box.ID == "" && !p.Draft {
+		if p.Aside, err = v.asideOf(l); err != nil {
+			return err
+		}
+		if sender = p.Aside.Sender; v.form.Get("said") == "senders.left" {
+			sender = p.Aside.Leave.Host
+		}
+	}
+	v.toldOf(p.frame, sender)
 	v.s.show(v.w, http.StatusOK, "read.html", p)
 	return nil
 }

@@ -90,7 +90,7 @@ func (v *visit) ruleList(why error) error {
 		v.ruleRows(p, x.Rules)
 	}
 	status := http.StatusOK
-	if v.toldOf(fr); why != nil {
+	if v.toldOf(fr, ""); why != nil {
 		status = v.ruleRefusal(fr, why)
 	}
 	v.s.show(v.w, status, "rules.html", p)

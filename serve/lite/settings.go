@@ -21,7 +21,9 @@ type settingsPage struct {
 	From, Until string
 	Identities  []identity.Identity
 	Forward     string
-	Rules       bool // the person has a mail file, and so rules
+	Rules       bool // the person has a mail file, and so rules and blocked senders
+	Blocked     []string
+	BlockedMore int // so many are not listed
 }
 
 const dayLayout = "2006-01-02"
@@ -31,7 +33,7 @@ func (v *visit) settings() error {
 	if err != nil {
 		return err
 	}
-	v.toldOf(p.frame)
+	v.toldOf(p.frame, "")
 	v.s.show(v.w, http.StatusOK, "settings.html", p)
 	return nil
 }
@@ -60,6 +62,9 @@ func (v *visit) settingsPage() (*settingsPage, error) {
 			return nil, err
 		}
 		p.Identities = x.All[:min(len(x.All), 12)]
+		if err := v.readBlocked(p); err != nil {
+			return nil, err
+		}
 	}
 	return p, nil
 }
@@ -74,8 +79,13 @@ func (v *visit) changeSettings() error {
 		err = v.setVacation()
 	case "identity":
 		err = v.setIdentity()
+	case "block", "unblock":
+		err = v.setSender(v.form.line("sender"), v.form.Get("do") == "block")
 	default:
-		err = errForm
+		sender, ok := strings.CutPrefix(v.form.Get("do"), "unblock:")
+		if err = errForm; ok {
+			err = v.setSender(sender, false)
+		}
 	}
 	if err == nil {
 		return v.leave(pathSettings, "said", "saved")
@@ -88,7 +98,7 @@ func (v *visit) changeSettings() error {
 	if bad != nil {
 		return bad
 	}
-	p.say(key, true)
+	p.say(key, true, clip(v.form.line("sender"), 100))
 	v.s.show(v.w, status, "settings.html", p)
 	return nil
 }

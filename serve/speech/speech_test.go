@@ -39,7 +39,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-var keyPattern = regexp.MustCompile(`(?:\.T|\.say|speech\.English|\bbad)[( ]"(\w+)"(\s*\+)?`)
+var keyPattern = regexp.MustCompile(`(?:\.T|\.say|speech\.English|\bbad)[( ]"([\w.]+)"(\s*\+)?`)
 
 // TestKeys checks that all texts of server-rendered pages exist.
 func TestKeys(t *testing.T) {

@@ -65,7 +65,7 @@ export interface Shown {
 }
 
 /** The moments at which an event begins and ends. */
-export function span(e: CalendarEvent, zone: string): { from: number; to: number } {
+export function span(e: Pick<CalendarEvent, "start" | "timeZone" | "duration" | "utcStart" | "utcEnd">, zone: string): { from: number; to: number } {
   if (e.timeZone && !isZone(e.timeZone) && e.utcStart && e.utcEnd) return { from: Date.parse(e.utcStart), to: Date.parse(e.utcEnd) };
   const own = isZone(e.timeZone) ? e.timeZone : zone;
   const { days, ms } = parseDuration(e.duration);

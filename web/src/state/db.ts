@@ -76,12 +76,12 @@ function transact<T>(db: IDBDatabase, list: StoreName[], mode: IDBTransactionMod
 }
 
 /** Runs one transaction. Where there is no room, copies of what the server has give way to what only this browser has. */
-async function run<T>(store: StoreName, mode: IDBTransactionMode, work: (s: IDBObjectStore) => IDBRequest<T> | void): Promise<T | undefined> {
+async function run<T>(store: StoreName, mode: IDBTransactionMode, work: (s: IDBObjectStore, tx: IDBTransaction) => IDBRequest<T> | void, ...more: StoreName[]): Promise<T | undefined> {
   for (let round = 0; ; round++) {
     const db = await database();
     if (!db) return undefined;
     try {
-      return await transact(db, [store], mode, (tx) => work(tx.objectStore(store)));
+      return await transact(db, [store, ...more], mode, (tx) => work(tx.objectStore(store), tx));
     } catch (e) {
       const why = e instanceof DOMException ? e.name : "";
       if (round === 0 && why === "InvalidStateError") {
@@ -108,10 +108,19 @@ export async function put(store: StoreName, key: IDBValidKey, value: unknown): P
   await run(store, "readwrite", (s) => void s.put(value, key)).catch(() => undefined);
 }
 
-/** Keeps a value that must not be lost, and reports if it is kept. */
-export async function keep(store: StoreName, key: IDBValidKey, value: unknown): Promise<boolean> {
+/** The place of a value. */
+export interface Place {
+  store: StoreName;
+  key: IDBValidKey;
+}
+
+/** Keeps a value that must not be lost, and reports if it is kept. What stands instead of it is removed in the same transaction. */
+export async function keep(store: StoreName, key: IDBValidKey, value: unknown, instead?: Place): Promise<boolean> {
   if (!(await database())) return false;
-  return run(store, "readwrite", (s) => void s.put(value, key)).then(() => true, () => false);
+  return run(store, "readwrite", (s, tx) => {
+    s.put(value, key);
+    if (instead) tx.objectStore(instead.store).delete(instead.key);
+  }, ...(instead ? [instead.store] : [])).then(() => true, () => false);
 }
 
 export async function putAll(store: StoreName, entries: [IDBValidKey, unknown][]): Promise<void> {

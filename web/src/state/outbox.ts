@@ -3,12 +3,14 @@
 // what they are to be, and what is sent carries a creation id by which a repetition is found.
 
 import { signal } from "@preact/signals";
-import type { Call, Id, SetError } from "../jmap/types";
+import type { Call, Id } from "../jmap/types";
 import { Offline, Refused, SignedOut } from "../jmap/client";
 import * as db from "./db";
 import type { Answer } from "./invitation";
 import type { Answered } from "./recorded";
-import { client, online, phase, signedOut } from "./session";
+import type { Merged } from "./merge";
+import { online, phase, signedOut } from "./session";
+import { tell, tellRemoval, type Answers, type Outcome } from "./tell";
 
 /** A change of e-mails: patches by id (RFC 8620 §5.3), or their end. */
 export interface Change {
@@ -32,7 +34,7 @@ export interface FolderPatch {
 }
 
 /** A message to send at a time; until then it can be taken back. */
-interface Submitted {
+export interface Submitted {
   account: Id;
   at: number;
   identity: Id;
@@ -55,6 +57,18 @@ export interface Sending extends Submitted {
   remind?: string;
   /** The text in the writer, which opens again if the server refuses the message. */
   written?: Written;
+}
+
+/** A message to send to each of several people apart, as their values make it; envelope.rcptTo is empty. */
+export interface Merge extends Submitted, Merged {
+  kind: "merge";
+  email: Record<string, unknown>;
+  replaces: Id[];
+  remind?: string;
+  written: Written;
+  /** So many of the people, from the first one on, were sent their message, or were refused. */
+  done: number;
+  refused: { at: number; why: string }[];
 }
 
 /** A message of somebody that is sent on: fields go before its bytes. */
@@ -89,7 +103,7 @@ export interface Removal {
   destroy?: Id[];
 }
 
-export type Intended = Change | FolderChange | Sending | Redirection | AnswerSent | Removal;
+export type Intended = Change | FolderChange | Sending | Merge | Redirection | AnswerSent | Removal;
 export type Intention = Intended & { key: string };
 
 /** The most messages that one call changes or reads: every server accepts so many. */
@@ -101,7 +115,6 @@ export const refusals = signal<{ key: string; text: string; intention: Intention
 
 let serial = 0;
 const page = crypto.randomUUID().slice(0, 8);
-type Answers = Map<string, Record<string, any>>;
 let beside: (account: Id) => Call[] = () => [];
 let told: ((i: Intention, answers: Answers | null) => void) | null = null;
 
@@ -148,13 +161,16 @@ const keptHere = new Set<string>();
 /** The functions that are called at the end of intentions of this page, by key: with the refusal, if any. */
 const endings = new Map<string, (problem?: string) => unknown>();
 
-/** Takes an intention: kept before this returns, told to the server soon. ended is called then; without it a refusal is in refusals. */
-export async function intend(i: Intended, ended?: (problem?: string) => unknown): Promise<Intention> {
+/**
+ * Takes an intention: kept before this returns, told to the server soon. ended is called then; without it a refusal is in refusals. instead
+ * names what the browser keeps of a message until it is given to be sent: it goes in the same step.
+ */
+export async function intend(i: Intended, ended?: (problem?: string) => unknown, instead?: db.Place): Promise<Intention> {
   const whole = { ...i, key: `${Date.now().toString(36).padStart(10, "0")}-${(serial++).toString(36).padStart(4, "0")}-${page}` } as Intention;
   waiting.value = [...waiting.value, whole];
   if (ended) endings.set(whole.key, ended);
   if (whole.kind === "change") for (const since of unknown) since.push(whole);
-  if (await db.keep("outbox", whole.key, whole)) keptHere.add(whole.key);
+  if (await db.keep("outbox", whole.key, whole, instead)) keptHere.add(whole.key);
   void flush();
   return whole;
 }
@@ -175,7 +191,7 @@ async function stands(key: string): Promise<boolean> {
 /** Takes one back that was not told yet. */
 export async function takeBack(key: string): Promise<Intention | undefined> {
   const found = waiting.value.find((i) => i.key === key);
-  if (!found || running === key) return undefined;
+  if (!found || running === key || (found.kind === "merge" && found.done > 0)) return undefined;
   waiting.value = waiting.value.filter((i) => i.key !== key);
   return alone(async () => {
     if (!(await stands(key))) return undefined;
@@ -228,7 +244,7 @@ export async function flush(): Promise<void> {
 /** Sends one action to the server; false: it cannot be sent now, nor can those behind it. */
 async function carryOut(i: Intention): Promise<boolean> {
   try {
-    const { problem, answers }: Outcome = (await stands(i.key)) ? await tell(i) : {};
+    const { problem, answers }: Outcome = (await stands(i.key)) ? await tell(i, beside) : {};
     online.value = true;
     if (problem?.type === "rateLimit") throw new Refused(problem.type, problem.description, 0); // RFC 8620 §5.3: it may work later
     refusedForNow = 0;
@@ -256,23 +272,6 @@ async function carryOut(i: Intention): Promise<boolean> {
   return true;
 }
 
-/** The result of an intention, and the answers to the calls beside it. */
-interface Outcome {
-  problem?: SetError | undefined;
-  answers?: Answers;
-}
-
-async function tell(i: Intention): Promise<Outcome> {
-  switch (i.kind) {
-    case "change": return tellChange(i);
-    case "folders": return { problem: await tellFolders(i) };
-    case "send": return { problem: await tellSending(i) };
-    case "redirect": return { problem: await tellRedirection(i) };
-    case "answer": return { problem: await tellAnswer(i) };
-    case "remove": return { problem: await tellRemoval(i) };
-  }
-}
-
 async function settle(i: Intention, problem: string | undefined, answers?: Answers): Promise<void> {
   if (problem) for (const since of unknown) since.splice(0, since.length, ...since.filter((c) => (c as Intention).key !== i.key));
   const ended = endings.get(i.key);
@@ -284,39 +283,6 @@ async function settle(i: Intention, problem: string | undefined, answers?: Answe
   told?.(i, problem ? null : (answers ?? new Map()));
 }
 
-function first(errors: Record<string, SetError> | null | undefined, ...known: string[]): SetError | undefined {
-  for (const e of Object.values(errors ?? {})) if (!known.includes(e.type)) return e;
-  return undefined;
-}
-
-/** The refusal in the answer to a change. What is gone meanwhile needs no change any more. */
-const lasting = (answer: Record<string, any>) => first(answer["notUpdated"], "notFound") ?? first(answer["notDestroyed"], "notFound");
-
-async function tellChange(i: Change): Promise<Outcome> {
-  const set: Call = ["Email/set", { accountId: i.account, update: i.update, destroy: i.destroy }, "set"];
-  const along = beside(i.account);
-  const answers = await client.calls([set, ...along]).catch((e: unknown) => {
-    if (along.length === 0 || !(e instanceof Refused) || e.later !== undefined) throw e;
-    return client.calls([set]); // it may not be the change that was refused
-  });
-  const answer = answers.get("set")!;
-  return { problem: lasting(answer), answers };
-}
-
-async function tellFolders(i: FolderChange): Promise<SetError | undefined> {
-  const destroy = i.destroy.length > 0 ? { destroy: i.destroy, onDestroyRemoveEmails: true } : {};
-  const answer = await client.call("Mailbox/set", { accountId: i.account, update: i.update, ...destroy });
-  return lasting(answer);
-}
-
-/** Deletes events, of which the people invited hear, or contacts. last: the page goes. */
-async function tellRemoval(i: Removal, last = false): Promise<SetError | undefined> {
-  const { account: accountId, type, update, destroy } = i;
-  const answers = await client.calls([[`${type}/set`, { accountId, update, destroy, ...(type === "CalendarEvent" ? { sendSchedulingMessages: true } : {}) }, "set"]], undefined, last);
-  const answer = answers.get("set")!;
-  return lasting(answer);
-}
-
 /** Asks for all deletions in requests that outlive the page. What the browser keeps of them stays for another page, until the server has answered. */
 export function removalsAtOnce(): void {
   for (const i of waiting.value) {
@@ -324,83 +290,4 @@ export function removalsAtOnce(): void {
     waiting.value = waiting.value.filter((w) => w !== i);
     void tellRemoval(i, true).then((problem) => settle(i, problem && (problem.description || problem.type)), () => undefined);
   }
-}
-
-/** The id of a message that is in Sent already: a request whose answer was lost may have been carried out. */
-async function findSent(i: Submitted, field: string, id: string): Promise<Id | undefined> {
-  const found = await client.call("Email/query", {
-    accountId: i.account, filter: { operator: "AND", conditions: [{ inMailbox: i.sent }, { header: [field, id] }] }, limit: 1,
-  });
-  return (found["ids"] as Id[])[0];
-}
-
-/** Submits the draft that the calls before make as "m"; where it is refused the draft goes again. */
-async function submit(i: Submitted, ...make: Call[]): Promise<{ problem: SetError | undefined; made: Id | undefined }> {
-  const answers = await client.calls([
-    ...make,
-    ["EmailSubmission/set", {
-      accountId: i.account,
-      create: { s: { emailId: "#m", identityId: i.identity, envelope: i.envelope } },
-      onSuccessUpdateEmail: { "#s": { [`mailboxIds/${i.drafts}`]: null, [`mailboxIds/${i.sent}`]: true, "keywords/$draft": null } },
-    }, "submit"],
-  ]);
-  const last = make[make.length - 1]![2];
-  const problem = make.map((c) => first(answers.get(c[2])!["notCreated"])).find(Boolean) ?? first(answers.get("submit")!["notCreated"]);
-  const made = (answers.get(last)!["created"] as Record<string, { id: Id }> | null)?.["m"]?.id;
-  if (problem && made) await client.call("Email/set", { accountId: i.account, destroy: [made] });
-  return { problem, made };
-}
-
-async function tellSending(i: Sending): Promise<SetError | undefined> {
-  let sent = await findSent(i, "Message-ID", (i.email["messageId"] as string[])[0]!);
-  if (!sent) {
-    const { problem, made } = await sendNew(i);
-    if (problem) return problem;
-    sent = made;
-  }
-  if (i.remind && sent) await afterwards(client.call("SnoozedEmail/set", { accountId: i.account, update: { [sent]: { until: i.remind, unlessAnswered: true } } }));
-  return undefined;
-}
-
-async function sendNew(i: Sending): ReturnType<typeof submit> {
-  const done = await submit(i, ["Email/set", { accountId: i.account, create: { m: { ...i.email, mailboxIds: { [i.drafts]: true }, keywords: { $draft: true, $seen: true } } } }, "make"]);
-  if (done.problem) return done;
-  await afterwards(client.call("Email/set", { accountId: i.account, destroy: i.replaces }));
-  const a = i.answered;
-  if (a) await afterwards(client.call("Email/set", { accountId: a.account ?? i.account, update: { [a.id]: { [`keywords/${a.keyword}`]: true } } }));
-  return done;
-}
-
-/** Waits for a change after sending; its refusal is no refusal of the message. */
-async function afterwards(done: Promise<unknown>): Promise<void> {
-  await done.catch((e: unknown) => {
-    if (!(e instanceof Refused) || e.later !== undefined) throw e;
-  });
-}
-
-/** The message goes on as it is, byte for byte, behind the fields that say who sent it on (RFC 5322 §3.6.6). */
-async function tellRedirection(i: Redirection): Promise<SetError | undefined> {
-  if (await findSent(i, "Resent-Message-ID", i.resentID)) return undefined;
-  return submitWhole(i, [{ "data:asText": i.fields }, { blobId: i.blob }], { [i.email]: { "keywords/$forwarded": true } });
-}
-
-/** The patch that records an answer with the invitation. */
-export const answerPatch = (answer: Answer) => Object.fromEntries(["accepted", "tentative", "declined"].map((a) => [`keywords/$${a}`, a === answer || null]));
-
-async function tellAnswer(i: AnswerSent): Promise<SetError | undefined> {
-  const problem = (await findSent(i, "Message-ID", i.messageID)) ? undefined : await submitWhole(i, [{ "data:asText": i.message }], { [i.email]: answerPatch(i.answer) });
-  const event = i.event;
-  if (problem || !event) return problem;
-  // The answer is on its way: what the calendar refuses is no refusal of it.
-  await afterwards(import("./recorded").then((m) => m.record(i.account, event, i.answer)));
-  return undefined;
-}
-
-/** Submits a message of which all bytes are given, and then changes e-mails. */
-async function submitWhole(i: Submitted, data: object[], then: Change["update"]): Promise<SetError | undefined> {
-  const { problem } = await submit(i,
-    ["Blob/upload", { accountId: i.account, create: { b: { type: "message/rfc822", data } } }, "upload"],
-    ["Email/import", { accountId: i.account, emails: { m: { blobId: "#b", mailboxIds: { [i.drafts]: true }, keywords: { $draft: true, $seen: true } } } }, "make"]);
-  if (!problem) await afterwards(client.call("Email/set", { accountId: i.account, update: then }));
-  return problem;
 }

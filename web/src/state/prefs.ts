@@ -12,12 +12,15 @@ export interface Preferences {
   threads: boolean;
   undoSeconds: number;
   notify: boolean;
+  /** The widths of the folders and of the list, in pixels; 0 for the usual one. Style sheets bound them. */
+  side: number;
+  list: number;
 }
 
 const key = "doublet:preferences";
 
 function read(): Preferences {
-  const out: Preferences = { language: preferred(), theme: "auto", density: "comfortable", threads: true, undoSeconds: 8, notify: false };
+  const out: Preferences = { language: preferred(), theme: "auto", density: "comfortable", threads: true, undoSeconds: 8, notify: false, side: 0, list: 0 };
   try {
     const kept = JSON.parse(localStorageGet(key) ?? "{}") as Partial<Preferences>;
     for (const [k, v] of Object.entries(kept)) if (k in out && typeof v === typeof out[k as keyof Preferences]) Object.assign(out, { [k]: v });
@@ -41,6 +44,16 @@ function tellPages(l: Language): void {
   document.cookie = `doublet-speech=${l}|${zone}; Path=/; SameSite=Lax; Max-Age=31536000${location.protocol === "https:" ? "; Secure" : ""}`;
 }
 
+export const panes = ["side", "list"] as const;
+export type Pane = (typeof panes)[number];
+
+/** Shows a pane as wide as that, in pixels; 0 for the usual width. */
+export function setWidth(pane: Pane, width: number): void {
+  const { style } = document.documentElement;
+  if (width > 0) style.setProperty(`--${pane}`, `${Math.round(width)}px`);
+  else style.removeProperty(`--${pane}`);
+}
+
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 /** The page is shown dark. */
@@ -53,6 +66,7 @@ export function applyPreferences(): void {
     isDark.value = p.theme === "dark" || (p.theme === "auto" && dark.matches);
     document.documentElement.dataset["theme"] = isDark.value ? "dark" : "light";
     document.documentElement.dataset["density"] = p.density;
+    for (const pane of panes) setWidth(pane, p[pane]);
     byThread.value = p.threads;
     void speak(p.language);
     tellPages(p.language);

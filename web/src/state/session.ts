@@ -172,6 +172,7 @@ export async function signOut(): Promise<void> {
   await client
     .fetch("/auth/sign-out", { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" })
     .catch(() => undefined);
+  setBadge(0);
   await db.wipe();
   try {
     localStorage.removeItem("doublet:last");
@@ -185,6 +186,11 @@ export async function signOut(): Promise<void> {
 function beginAgain(): void {
   history.replaceState(null, "", location.pathname.startsWith("/admin") ? "/admin/" : "/");
   location.reload();
+}
+
+/** Shows a number on the icon of the installed client, where the browser can; 0 for none. */
+export function setBadge(n: number): void {
+  void (navigator as { setAppBadge?: (n: number) => Promise<void> }).setAppBadge?.(n).catch(() => undefined);
 }
 
 /** Reports if the server has a capability. */

@@ -8,11 +8,12 @@ import * as db from "./db";
 import { inSight, list, loadWindows, stay, windowSize, type Answers } from "./list";
 import { byRole, changeMailboxes, mailboxes, readMailboxes, readQuota, showMailboxes, sortedMailboxes, takeMailboxes } from "./mailboxes";
 import { fetchRows, forget, messages, patched, rows, takeRows, takeThreads, threads } from "./messages";
-import { answerPatch, asking, flush, load as loadOutbox, onDone, telling, type Intention } from "./outbox";
+import { asking, flush, load as loadOutbox, onDone, telling, type Intention } from "./outbox";
 import { findOutgoing, identities, outgoing } from "./outgoing";
 import { readOwn, takeOwn } from "./own";
 import { place, type Place } from "./place";
 import { account, attempt, client, follow, home, phase } from "./session";
+import { answerPatch } from "./tell";
 import { hasPins, pin } from "./view";
 
 const states = { Email: "", Mailbox: "", Thread: "" };

@@ -1,17 +1,16 @@
 // Invitations in the calendar that wait for an answer of the person.
 
-import { signal } from "@preact/signals";
 import { ref } from "../jmap/client";
 import { emailOf, type CalendarEvent } from "../jmap/calendar";
 import { capability, viewZone } from "./calendars";
 import { addDays, type Day } from "./days";
+import { unanswered } from "./invited";
 import { identities } from "./outgoing";
 import { attempt, client, home, offers } from "./session";
 import { guests } from "./written";
 import { localTime } from "./zone";
 
-/** The events of the next half year, the first one first. */
-export const unanswered = signal<CalendarEvent[]>([]);
+export { unanswered };
 
 const days = 183;
 const most = 20;

@@ -13,6 +13,7 @@ import { account, attempt, client, home } from "../state/session";
 import { language, t } from "../text";
 import { ti, type InvitationText } from "../text/invitation";
 import { Icon } from "./icons";
+import { Conflicts } from "./invited";
 
 const answers: { answer: Answer; word: InvitationText; you: InvitationText; subject: InvitationText; text: InvitationText }[] = [
   { answer: "accepted", word: "accept", you: "youAccepted", subject: "subjectAccepted", text: "textAccepted" },
@@ -117,6 +118,7 @@ export function Invitation({ m, blob }: { m: Message; blob: Id }) {
         {repeats(e) && <p>{repeats(e)}</p>}
         {Object.values(e.locations ?? {}).map((l) => <p><span class="quiet">{ti("where")}: </span><span dir="auto">{l.name}</span></p>)}
         {Object.values(e.virtualLocations ?? {}).map((l) => <p><a href={l.uri} target="_blank" rel="noopener noreferrer">{ti("meet")}</a> <span class="quiet">{new URL(l.uri).host}</span></p>)}
+        {asked && e.status !== "cancelled" && <Conflicts e={e} />}
         {e.method !== "reply" && guests.length > 0 && (
           <details>
             <summary>{ti("guests", guests.length)}</summary>

@@ -7,16 +7,18 @@ import { show } from "../state/list";
 import { byRole } from "../state/mailboxes";
 import { place } from "../state/place";
 import { onArrival } from "../state/sync";
-import { refusals, waiting } from "../state/outbox";
+import { refusals, waiting, type Merge } from "../state/outbox";
+import { apart } from "../state/tell";
 import { storageDenied } from "../state/db";
 import { preferences } from "../state/prefs";
 import { menu, narrow, reading, say, selected, sheet, sideOpen, typedAhead } from "../state/screen";
-import { takenOver } from "../state/session";
+import { account, home, setBadge, takenOver } from "../state/session";
 import { count, t } from "../text";
 import { Menu, Toasts } from "./above";
 import { onKey } from "./commands";
 import { Icon } from "./icons";
 import { List } from "./list";
+import { Border } from "./panes";
 import { open, Reader } from "./reader";
 import { Sheets } from "./sheets";
 import { Side } from "./side";
@@ -29,14 +31,14 @@ const Writer = lazy(() => import("./writer").then((m) => m.Writer));
 export function Shell() {
   useEffect(begin, []);
   useEffect(() => {
-    const unread = byRole("inbox")?.unreadEmails ?? 0;
-    document.title = unread > 0 ? `(${unread}) ${t("appName")}` : t("appName");
-  });
-  useEffect(() => {
     if (place.value.mailbox) void show(place.value);
   }, [place.value.mailbox === ""]);
   useEffect(() => {
     for (const { intention, text } of refusals.value) {
+      if (intention.kind === "merge") {
+        void sayRefused(intention);
+        continue;
+      }
       say(t("refusedByServer", text), undefined, 12);
       if (intention.kind === "send" && intention.written) writeAgain(intention.written as Draft);
     }
@@ -49,11 +51,13 @@ export function Shell() {
   }, [takenOver.value]);
   return (
     <div class="frame" data-pane={reading.value && narrow.value ? "read" : "list"}>
+      <Unread />
       <Top page="mail"><Search /></Top>
       {sideOpen.value && <button class="veil" aria-label={t("close")} onClick={() => (sideOpen.value = false)} />}
       <Side />
       <List />
       <Reader />
+      {!narrow.value && <><Border of="side" /><Border of="list" /></>}
       {!(narrow.value && reading.value) && <button class="button primary float" aria-label={t("compose")} onClick={() => void write({ kind: "new" })}><Icon name="write" /></button>}
       {writers.value.length > 0 && <Suspense>{writers.value.map((d, i) => <Writer key={d.key} draft={d} at={i} of={writers.value.length} />)}</Suspense>}
       {narrow.value && !reading.value && <Switch page="mail" />}
@@ -64,9 +68,29 @@ export function Shell() {
   );
 }
 
-/** The progress of the server with changes of many messages. */
+/** Opens the writer again for those of several people whose message was refused. */
+async function sayRefused(i: Merge): Promise<void> {
+  const [{ refusedPart }, { tm }] = await Promise.all([import("./merge"), import("../text/merge")]);
+  const why = i.refused[0]?.why ?? "";
+  say(tm("someRefused", i.refused.length, i.people.length, why), undefined, 12);
+  writeAgain(refusedPart(i));
+}
+
+/** The number of unread messages in the inbox, in the title and on the icon; on the icon that of one's own alone. */
+function Unread() {
+  const unread = byRole("inbox")?.unreadEmails;
+  const own = account.value === home.value;
+  const name = t("appName");
+  useEffect(() => {
+    document.title = unread ? `(${unread}) ${name}` : name;
+    if (own && unread !== undefined) setBadge(unread);
+  }, [unread, own, name]);
+  return null;
+}
+
+/** The progress of the server with changes of many messages, or of messages that go to each of several people. */
 function Telling() {
-  const now = telling.value;
+  const now = telling.value ?? apart.value;
   return now && <div class="toast telling"><span>{t("doneOf", count(now.done), count(now.of))}</span><progress value={now.done} max={now.of} aria-hidden="true" /></div>;
 }
 
@@ -138,7 +162,7 @@ function typeAhead(e: KeyboardEvent): boolean {
 
 function pressed(e: KeyboardEvent): void {
   if (typeAhead(e)) return e.preventDefault();
-  if (!e.defaultPrevented && !sheet.value && !menu.value && onKey(e)) e.preventDefault();
+  if (!e.defaultPrevented && !sheet.value && !menu.value && !document.querySelector("dialog[open]") && onKey(e)) e.preventDefault();
 }
 
 function begin(): () => void {
@@ -158,6 +182,7 @@ function begin(): () => void {
     const from = first.from?.[0];
     const n = new Notification(t("newMailFrom", from ? nameOrAddress(from) : t("unknownSender")), { body: first.subject ?? "", tag: "mail" });
     n.onclick = () => {
+      n.close();
       focus();
       void open(first.id);
     };

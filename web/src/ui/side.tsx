@@ -9,13 +9,14 @@ import { byRole, mailboxes, quota, sortedMailboxes } from "../state/mailboxes";
 import { place } from "../state/place";
 import { sync } from "../state/sync";
 import { openMenu, reading, say, selected, sheet, sideOpen } from "../state/screen";
-import { account, attempt, client, session } from "../state/session";
+import { account, attempt, client, home, offers, session } from "../state/session";
 import { deleteFolder, restoreFolder } from "../state/trash";
 import { count, size, t } from "../text";
 import { Icon, type IconName } from "./icons";
 import { lazy, Suspense } from "./lazy";
 import { write } from "./writing";
 
+const Invited = lazy(() => import("./invited").then((m) => m.Invited));
 const Own = lazy(() => import("./sideown").then((m) => m.Own));
 
 const roles = ["inbox", "snoozed", "drafts", "sent", "archive", "junk", "trash"] as const;
@@ -46,6 +47,7 @@ export function Side() {
       <button class="button primary compose" onClick={() => void write({ kind: "new" })} title={t("compose")}>
         <Icon name="write" /><span>{t("compose")}</span>
       </button>
+      {account.value === home.value && offers("urn:ietf:params:jmap:calendars") && <Suspense><Invited /></Suspense>}
       <ul class="folders">{lines.slice(0, own).map(({ m, depth }) => <Folder key={m.id} m={m} depth={depth} />)}</ul>
       <div class={`side-title ${overTop.value ? "drop" : ""}`} {...dropFolder(null, overTop)}>
         {t("folders")}

@@ -5,9 +5,10 @@ import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { storageDenied } from "../state/db";
 import { busy, waiting } from "../state/outbox";
+import { unanswered } from "../state/invited";
 import { narrow, openMenu, sheet } from "../state/screen";
 import { client, clockOff, online, outdated, person, server, session } from "../state/session";
-import { language, t } from "../text";
+import { count, language, t } from "../text";
 import { Domino, DominoFace, Icon, type IconName } from "./icons";
 import { leave } from "./leave";
 
@@ -23,9 +24,10 @@ const pages: { page: Page; at: string; icon: IconName; needs: string }[] = [
 export function Switch({ page }: { page: Page }) {
   const there = pages.filter((p) => p.needs in (session.value?.capabilities ?? {}));
   if (there.length < 2) return null;
+  const waits = unanswered.value.length;
   return (
     <nav class="switch" aria-label={t("pages")}>
-      {there.map((p) => <a key={p.page} href={p.at} title={t(p.page)} {...(p.page === page ? { "aria-current": "page" as const } : {})}><Icon name={p.icon} /><span>{t(p.page)}</span></a>)}
+      {there.map((p) => <a key={p.page} href={p.at} title={t(p.page)} {...(p.page === page ? { "aria-current": "page" as const } : {})}><Icon name={p.icon} /><span>{t(p.page)}</span>{p.page === "calendar" && waits > 0 && <b class="count">{count(waits)}</b>}</a>)}
     </nav>
   );
 }

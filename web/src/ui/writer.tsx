@@ -6,7 +6,7 @@ import type { Id } from "../jmap/types";
 import { Offline, Refused, SignedOut } from "../jmap/client";
 import { identities, outgoing } from "../state/outgoing";
 import { sync } from "../state/sync";
-import { intend, takeBack } from "../state/outbox";
+import { intend, takeBack, type Merge, type Sending } from "../state/outbox";
 import { latest } from "../state/later";
 import { preferences } from "../state/prefs";
 import { narrow, say, sheet } from "../state/screen";
@@ -15,14 +15,21 @@ import { fullDate, size, t } from "../text";
 import { tz } from "../text/aside";
 import { tw } from "../text/format";
 import { tl } from "../text/later";
+import { tm } from "../text/merge";
 import { edit, type CommandName, type Editor } from "./editor";
 import { colourMenu, fontMenu, tableMenu, templateMenu } from "./format";
 import { Icon, type IconName } from "./icons";
 import { askTime } from "./later";
+import { lazy } from "./lazy";
+import type { Ready } from "./merge";
 import { isAddress, Recipients } from "./recipients";
-import { closers, closeWriter, forgetWriting, frontWriter, holdWriting, keepWriting, leaving, unfinished, writeAgain, type Attached, type Draft } from "./writing";
+import { closers, closeWriter, factOf, forgetWriting, frontWriter, holdWriting, keepWriting, leaving, unfinished, writeAgain, type Attached, type Draft } from "./writing";
 
 const maxSize = () => Number((session.value?.accounts[home.value]?.accountCapabilities["urn:ietf:params:jmap:mail"] as Record<string, unknown> | undefined)?.["maxSizeAttachmentsPerEmail"] ?? 50_000_000);
+
+const Apart = lazy(() => import("./merge").then((m) => m.Apart));
+
+const domainOf = (address: string) => address.split("@")[1] ?? "localhost";
 
 /** A time as headers and envelopes take it: to the second. */
 const toSecond = (d: Date) => d.toISOString().replace(/\.\d+Z$/u, "Z");
@@ -46,6 +53,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
   const uploads = useSignal<Uploading[]>([]);
   const dropping = useSignal(false);
   const remind = useSignal(d.remind);
+  const apart = useSignal(false);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const keeping = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const saving = useRef<Promise<void>>(Promise.resolve());
@@ -188,32 +196,53 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
     if (!d.subject && !sure.subject) return void ask(t("noSubjectAsk"), { ...sure, subject: true });
     const own = editor.current!.text().split(/^>/mu)[0]!;
     if (!sure.files && attachments.value.length === 0 && /\b(?:attach(?:ed|ment)|anbei|angehängt|anhang)|附件/iu.test(own)) return void ask(t("forgotAttachment"), { ...sure, files: true });
+    const base = await given(later);
+    const i = identities.value.find((x) => x.id === d.identity);
+    if (!base || !i) return void say(t("cannotReach"));
+    const whole = { ...base.email, messageId: [`${crypto.randomUUID()}@${domainOf(i.email)}`] };
+    await give({
+      ...base, kind: "send", email: whole, answered: d.answered,
+      envelope: { mailFrom: { email: i.email, ...(later ? { parameters: { HOLDUNTIL: toSecond(later) } } : {}) }, rcptTo: [...new Map(all.map((a) => [a.email.toLowerCase(), { email: a.email }])).values()] },
+    }, (seconds) => (later ? tl("isScheduled", fullDate(later.toISOString())) : seconds > 0 ? t("sendUndo", seconds) : t("sending")));
+  };
+
+  /** Returns the part that all ways of sending share, once the draft is kept; undefined: the folders are not known. */
+  const given = async (later?: Date) => {
     clearTimeout(timer.current);
     await saving.current;
     const { drafts, sent } = outgoing.value;
-    const i = identities.value.find((x) => x.id === d.identity);
-    if (!sent || !drafts || !i) return void say(t("cannotReach"));
-    const domain = i.email.split("@")[1] ?? "localhost";
-    const whole = { ...email(), messageId: [`${crypto.randomUUID()}@${domain}`], sentAt: toSecond(later ?? client.now()) };
-    const seconds = preferences.value.undoSeconds;
-    const kept = now();
+    if (!sent || !drafts) return undefined;
     const from = later ?? client.now();
     const reminder = d.remind && new Date(from.getFullYear(), from.getMonth(), from.getDate() + d.remind, 8);
-    const intention = await intend({
-      kind: "send", account: home.value, at: Date.now() + seconds * 1000, email: whole, identity: d.identity, drafts, sent, replaces: d.id ? [d.id] : [], answered: d.answered, written: kept, ...(reminder ? { remind: toSecond(reminder) } : {}),
-      envelope: { mailFrom: { email: i.email, ...(later ? { parameters: { HOLDUNTIL: toSecond(later) } } : {}) }, rcptTo: [...new Map(all.map((a) => [a.email.toLowerCase(), { email: a.email }])).values()] },
-    });
+    return {
+      account: home.value, at: Date.now() + preferences.value.undoSeconds * 1000, identity: d.identity, drafts, sent, email: { ...email(), sentAt: toSecond(from) },
+      replaces: d.id ? [d.id] : [], written: now(), ...(reminder ? { remind: toSecond(reminder) } : {}),
+    };
+  };
+
+  /** Gives the message to be sent: the browser keeps that in place of what is written, so that no reload offers it again. */
+  const give = async (i: Sending | Merge, words: (seconds: number) => string): Promise<void> => {
+    const seconds = preferences.value.undoSeconds;
+    ended.current = true;
+    clearTimeout(keeping.current);
+    const intention = await intend(i, undefined, { store: "facts", key: factOf(d.key) });
     await end();
-    if (seconds > 0) {
-      say(later ? tl("isScheduled", fullDate(later.toISOString())) : t("sendUndo", seconds), {
-        text: t("undo"),
-        run: () => void takeBack(intention.key).then((was) => {
-          if (!was) return;
-          writeAgain(kept);
-          say(t("sendTakenBack"));
-        }),
-      }, seconds);
-    } else say(later ? tl("isScheduled", fullDate(later.toISOString())) : t("sending"));
+    const undo = () => void takeBack(intention.key).then((was) => {
+      if (!was) return;
+      writeAgain(i.written as Draft);
+      say(t("sendTakenBack"));
+    });
+    if (seconds > 0) say(words(seconds), { text: t("undo"), run: undo }, seconds);
+    else say(words(0));
+  };
+
+  /** Sends a message of its own to each of several people. */
+  const sendApart = async ({ columns, people }: Ready): Promise<void> => {
+    const base = await given();
+    const i = identities.value.find((x) => x.id === d.identity);
+    if (!base || !i) return void say(t("cannotReach"));
+    const each = people.map((p) => ({ ...p, messageID: `${crypto.randomUUID()}@${domainOf(i.email)}` }));
+    await give({ ...base, kind: "merge", columns, people: each, envelope: { mailFrom: { email: i.email }, rcptTo: [] }, done: 0, refused: [] }, (seconds) => (seconds > 0 ? tm("sending", people.length, seconds) : tm("sendingNow", people.length)));
   };
 
   const discard = async () => {
@@ -253,6 +282,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
   const askReminder = (button: Element) => void import("./aside").then((m) => m.askReminder(button, setReminder));
   const format = (icon: IconName & CommandName, text: string) => tool(icon, text, () => editor.current?.run(icon));
   return (
+    <>
     <section
       class={`writer ${wide.value || narrow.value ? "wide" : ""} ${dropping.value ? "dropping" : ""} ${frontWriter.value === d.key ? "front" : ""}`} role="dialog"
       ref={(e: HTMLElement | null) => { e?.style.setProperty("--at", String(at)); e?.style.setProperty("--beside", String(Math.max(1, of - 1))); }} onFocusCapture={() => (frontWriter.value = d.key)} onPointerDownCapture={() => (frontWriter.value = d.key)} hidden={leaving.value.has(d.key)} aria-label={d.subject || t("compose")} data-drop={t("dropHere")}
@@ -299,6 +329,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
       <footer>
         <button class="button primary" onClick={() => void send()} title="Ctrl+Enter"><Icon name="send" />{t("send")}</button>
         {latest() && <button type="button" class="tool" aria-label={tl("later")} title={tl("later")} aria-haspopup="menu" onClick={(e) => { const button = e.currentTarget; askTime(button, send, offers("urn:doublet:jmap:snooze") ? [{ text: tz("remind"), icon: "clock", run: () => askReminder(button) }] : []); }}><Icon name="clock" /></button>}
+        {tool("shared", tm("apart"), () => { if (uploads.value.length > 0) say(t("uploading", uploads.value[0]!.name)); else apart.value = true; })}
         {tool("attach", t("attach"), () => files.current?.click())}
         {format("bold", t("bold"))}{format("italic", t("italic"))}{format("underline", t("underline"))}
         {menuTool("font", tw("font"), (at) => fontMenu(at, editor.current!))}{menuTool("colour", tw("colour"), (at) => colourMenu(at, editor.current!))}
@@ -310,5 +341,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
         <input ref={files} type="file" multiple hidden onChange={(e) => { void take([...(e.currentTarget.files ?? [])]); e.currentTarget.value = ""; }} />
       </footer>
     </section>
+    {apart.value && <Apart draft={now()} email={email()} keep={(table) => { d.table = table; touched(); }} close={() => (apart.value = false)} send={(r) => { apart.value = false; return sendApart(r); }} />}
+    </>
   );
 }

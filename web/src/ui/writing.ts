@@ -38,6 +38,8 @@ export interface Draft {
   answered: { account: Id; id: Id; keyword: string } | null;
   /** After so many days the sender gets a reminder if nobody has answered; absent: never. */
   remind?: number;
+  /** The table of the people who get the message apart, as text (state/table.ts); this browser keeps it. */
+  table?: string;
 }
 
 export type Asked =
@@ -86,7 +88,7 @@ export interface Kept {
 /** Messages that were being written when a page ended, to be offered again. */
 export const unfinished = signal<Kept[]>([]);
 
-const factOf = (key: string) => `writing:${key}`;
+export const factOf = (key: string) => `writing:${key}`;
 const lockOf = (key: string) => `doublet:writing:${key}`;
 
 /** Keeps a message as it is written; false: the browser does not. */
