@@ -9,11 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"doublet/bus/pki"
+	"doublet/catalog"
 	"doublet/client/dns"
 	"doublet/cluster/member"
+	"doublet/collect"
 	"doublet/directory"
 	"doublet/directory/session"
 	"doublet/env"
@@ -59,6 +62,9 @@ type System struct {
 	Member *member.Member
 	// Domain is this server's part in a domain.
 	Domain *domain.Service
+	// History is the statistics database, Catalog the catalog of databases.
+	History *collect.History
+	Catalog *catalog.Catalog
 	// Name is the server's name, Data its data folder, Version the program's version.
 	Name, Data, Version string
 	Started             time.Time
@@ -78,24 +84,14 @@ type Door struct {
 	TLS     string `json:"tls,omitempty"`
 }
 
-// Task is the status of a server task.
-type Task struct {
-	Name    string    `json:"name"`
-	State   string    `json:"state"`
-	Runs    uint64    `json:"runs"`
-	Failed  uint64    `json:"failed"`
-	LastRun time.Time `json:"last_run,omitzero"`
-	Took    string    `json:"took,omitempty"`
-	NextRun time.Time `json:"next_run,omitzero"`
-	Error   string    `json:"error,omitempty"`
-}
-
 // Call is one run of a verb.
 type Call struct {
 	*System
 	Who note.Who
 	// running is the server, nil if the store is open without it.
 	running *Running
+	// audited makes a verb leave an audit line even if it changes nothing, for commands of the console.
+	audited bool
 	// Progress reports the progress of the verb to the caller. It is never nil.
 	Progress func(Progress)
 }
@@ -123,6 +119,11 @@ var (
 	ErrStopping = errors.New("server is stopping")
 )
 
+// String returns the progress as one line.
+func (p Progress) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %d %s", p.Stage, p.Done, p.Text))
+}
+
 // Verb is one administrative operation.
 type Verb struct {
 	// Name consists of the verb's words: "user app-password add".
@@ -139,6 +140,8 @@ type Verb struct {
 	// of databases regardless of their access lists. The role Admin is not enough for it: it must be run through the
 	// socket.
 	Machine bool
+	// Nested marks a verb that runs other verbs, which leave the audit lines.
+	Nested bool
 	// Yields marks a long verb that ends at once when the server stops. Another run of the verb continues what it did
 	// not finish.
 	Yields bool
@@ -152,11 +155,16 @@ type Verb struct {
 func (v *Verb) Result() any { return v.newResult() }
 
 // table holds all verbs, in the order of the help.
-var table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), rooms(),
-	databases(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), replication(), clusters(),
-	clusterShows(), clusterKeeps(), places(), logs(), searches(),
-	sieves(), calendars(), checks(), onMachine(backups()), onMachine(dumps()),
-	certificates(), control())
+var table []*Verb
+
+// The verbs of the console read the table, so it cannot be a variable's initial value.
+func init() {
+	table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), rooms(),
+		databases(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), replication(),
+		clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), sieves(), calendars(), checks(),
+		onMachine(backups()), onMachine(dumps()), certificates(), statistics(), catalogs(), compacts(), updalls(),
+		tasks(), consoles(), settings(), control())
+}
 
 // onMachine marks verbs as Machine.
 func onMachine(list []*Verb) []*Verb {
@@ -194,6 +202,7 @@ var (
 	changes option = func(v *Verb) { v.Changes = true }
 	machine option = func(v *Verb) { v.Machine = true }
 	yields  option = func(v *Verb) { v.Yields = true }
+	nested  option = func(v *Verb) { v.Nested = true }
 )
 
 func long(text string) option { return func(v *Verb) { v.Long = text } }
@@ -252,7 +261,9 @@ func (c *Call) run(ctx context.Context, name string, args json.RawMessage) (json
 	if err != nil && errors.Is(context.Cause(ctx), ErrStopping) {
 		err = ErrStopping
 	}
-	if v.Changes {
+	if v.Nested {
+		// The inner verb has left its line; one that does not exist, or whose arguments are wrong, has done nothing.
+	} else if v.Changes || c.audited {
 		c.audit(ctx, c.Who, v, args, err)
 	}
 	if err != nil {
@@ -287,10 +298,10 @@ func Kind(err error) string {
 		return "usage"
 	case errors.Is(err, directory.ErrNotFound), errors.Is(err, directory.ErrNoSuchRecipient),
 		errors.Is(err, store.ErrNotFound), errors.Is(err, mailbox.ErrNoFolder), errors.Is(err, fs.ErrNotExist),
-		errors.Is(err, backup.ErrNotFound), errors.Is(err, pki.ErrNone):
+		errors.Is(err, backup.ErrNotFound), errors.Is(err, pki.ErrNone), errors.Is(err, ErrNoTask):
 		return "not found"
 	case errors.Is(err, directory.ErrNameTaken), errors.Is(err, store.ErrExists), errors.Is(err, fs.ErrExist),
-		errors.Is(err, pki.ErrExists):
+		errors.Is(err, pki.ErrExists), errors.Is(err, ErrTaskRuns):
 		return "exists"
 	case errors.Is(err, ErrForbidden), errors.Is(err, ErrMachine), errors.Is(err, directory.ErrDenied),
 		errors.Is(err, store.ErrDenied), errors.Is(err, fs.ErrPermission):

@@ -11,9 +11,9 @@ import (
 )
 
 // Param is one argument of a verb, derived from a field of its argument struct. The tag json names it. The tag arg
-// makes it positional ("required", "optional", or "rest" for all further arguments) instead of a flag. The tag help
-// describes it; secret keeps it out of the log. A pointer field is an argument that may be left out to keep the current
-// value.
+// makes it positional instead of a flag: "required", "optional", "rest" for all further arguments, or "words" for all
+// further words, flags too. The tag help describes it; secret keeps it out of the log. A pointer field is an argument
+// that may be left out to keep the current value.
 type Param struct {
 	Name string `json:"name"`
 	Help string `json:"help"`
@@ -25,6 +25,8 @@ type Param struct {
 	Secret   bool   `json:"secret,omitempty"`
 	// Unasked marks a secret for which the command line does not prompt if it is missing.
 	Unasked bool `json:"unasked,omitempty"`
+	// Value marks an argument NAME=VALUE of which the value alone is secret.
+	Value bool `json:"value,omitempty"`
 	// File marks the path of a file on the server's machine.
 	File bool `json:"file,omitempty"`
 }
@@ -72,7 +74,7 @@ func params[A any]() []Param {
 		p := Param{
 			Name: name, Help: f.Tag.Get("help"), Kind: kindOf(f.Type), Arg: f.Tag.Get("arg"),
 			Default: f.Tag.Get("default"), Secret: f.Tag.Get("secret") != "", Unasked: f.Tag.Get("secret") == "unasked",
-			File: f.Tag.Get("file") != "",
+			Value: f.Tag.Get("secret") == "value", File: f.Tag.Get("file") != "",
 		}
 		p.Required = p.Arg == "required" || f.Tag.Get("required") != ""
 		if name == "" || p.Kind == "" || p.Help == "" {
@@ -137,8 +139,16 @@ func redact(v *Verb, raw json.RawMessage) string {
 		return ""
 	}
 	for _, p := range v.Params {
-		if _, there := m[p.Name]; there && p.Secret {
-			m[p.Name] = json.RawMessage(`"…"`)
+		if raw, there := m[p.Name]; there && p.Secret {
+			shown := "…"
+			if p.Value {
+				var text string
+				_ = json.Unmarshal(raw, &text) // without a name, nothing of it is shown
+				if name, _, ok := strings.Cut(text, "="); ok {
+					shown = name + "=…"
+				}
+			}
+			m[p.Name], _ = json.Marshal(shown)
 		}
 	}
 	out, err := json.Marshal(m)

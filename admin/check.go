@@ -129,29 +129,14 @@ func unid(u note.UNID) string {
 
 func control() []*Verb {
 	return []*Verb{
-		define("collect", "take away now what the nightly Collect would: what was removed long ago, unreferenced "+
-			"messages", func(ctx context.Context, c *Call, _ *struct{}) (Collected, error) {
-			return c.Collect(ctx)
+		define("purge", "take away now what the nightly Purge would: what was removed long ago, unreferenced "+
+			"messages", func(ctx context.Context, c *Call, _ *struct{}) (Purged, error) {
+			return c.Purge(ctx)
 		}, changes),
-		onServer("config apply", "read the settings again and let the running server take those that it can",
-			func(_ context.Context, c *ServerCall, _ *struct{}) (Applied, error) {
-				return c.Server.ApplySettings()
-			}, changes, machine,
-			long("Read doublet.toml, the environment and the flags of the server again. Settings that the running "+
-				"server can take\ntake effect at once, for connections that begin from now on; the others are named "+
-				"and take effect after a restart. A mistake in\nthe file changes nothing. SIGHUP does the same.")),
 		onServer("stop", "stop the running server: commands finish, then it ends",
 			func(_ context.Context, c *ServerCall, _ *struct{}) (Done, error) {
 				c.Server.Stop()
 				return Done{"server is stopping"}, nil
 			}, changes, machine),
 	}
-}
-
-// Applied lists the settings that have changed since the server started, by key.
-type Applied struct {
-	// Applied holds the settings that have taken effect. Restart holds those that need a restart of the server.
-	Applied  []string `json:"applied" show:"always"`
-	Restart  []string `json:"after_restart" show:"always"`
-	Warnings []string `json:"warnings,omitempty"`
 }

@@ -297,7 +297,7 @@ func databaseUndo(_ context.Context, c *Call, a *Named) (Done, error) {
 }
 
 // PurgeDatabases deletes the databases that were removed longer than keep ago, and returns their number. The nightly
-// Collect calls it.
+// Purge calls it.
 func PurgeDatabases(s *store.Store, now time.Time, keep time.Duration) (int, error) {
 	all, err := s.Databases()
 	if err != nil {

@@ -125,12 +125,12 @@ func TestShowUsers(t *testing.T) {
 	}
 }
 
-func TestCollectTells(t *testing.T) {
+func TestPurgeTells(t *testing.T) {
 	t.Parallel()
-	if text := (Collected{}).Text(); !strings.Contains(text, "nothing") {
+	if text := (Purged{}).Text(); !strings.Contains(text, "nothing") {
 		t.Error(text)
 	}
-	if text := (Collected{People: 2, Rewritten: 1 << 20}).Text(); !strings.Contains(text, "2 removed people") ||
+	if text := (Purged{People: 2, Rewritten: 1 << 20}).Text(); !strings.Contains(text, "2 removed people") ||
 		!strings.Contains(text, "1 MB") {
 		t.Error(text)
 	}

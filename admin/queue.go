@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -101,11 +102,46 @@ func queues() []*Verb {
 				"--recipient.")),
 		define("queue show", "show a message in mail.box: recipients, attempts, header", queueShow),
 		define("queue retry", "try a message again now", act("due now:", (*mail.Service).Retry), changes),
+		define("queue route", "try the mail that waits for a destination now, or all that waits", queueRoute, changes),
 		define("queue hold", "keep a message in mail.box until it is released",
 			act("held:", (*mail.Service).Hold), changes),
 		define("queue release", "let a held message go on", act("released:", (*mail.Service).Release), changes),
 		define("queue drop", "remove a message from mail.box; nobody is told",
 			act("dropped:", (*mail.Service).Drop), changes),
+	}
+}
+
+// QueueRoute are the arguments of queue route.
+type QueueRoute struct {
+	Destination string `json:"destination" arg:"optional" help:"domain of recipients; all of them without one"`
+}
+
+// routePage is the number of messages that queueRoute reads at a time.
+const routePage = 1000
+
+// queueRoute makes the messages due that have waiting recipients in a domain. Held and dead ones stay as they are.
+func queueRoute(ctx context.Context, c *Call, a *QueueRoute) (Done, error) {
+	q := QueueList{Domain: a.Destination}
+	n, after := 0, ""
+	for {
+		list, next, err := c.Mail.Queue.List(ctx, routePage, after)
+		if err != nil {
+			return Done{}, err
+		}
+		for i := range list {
+			e := &list[i]
+			if e.Held || e.Dead || !q.fits(e) {
+				continue
+			}
+			if err := c.Mail.Retry(ctx, e.ID); err != nil && !errors.Is(err, queue.ErrNotQueued) &&
+				!errors.Is(err, queue.ErrHomeElsewhere) {
+				return Done{}, err
+			}
+			n++
+		}
+		if after = next; next == "" {
+			return Done{fmt.Sprintf("%d messages are due now", n)}, nil
+		}
 	}
 }
 

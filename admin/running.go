@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"doublet/bus/pki"
 	"doublet/cluster"
@@ -24,9 +25,11 @@ type Running struct {
 	Search *search.Service
 	// Reports sends reports about mail to other servers.
 	Reports *reports.Sender
-	// Doors and Tasks return the open doors and the tasks.
+	// Doors returns the open doors.
 	Doors func() []Door
-	Tasks func() []Task
+	Tasks Tasks
+	// Drop closes the connections of a person, or of everybody if it is the zero UNID, and returns their number.
+	Drop func(person note.UNID) int
 	// Reached returns the addresses at which other servers reach the doors (directory.ServerFields).
 	Reached func() []string
 	// Stop asks the server to stop. Stopping is a context that ends when it has to.
@@ -35,9 +38,10 @@ type Running struct {
 	// Certificates manages the doors' certificates.
 	Certificates Certificates
 	// Health returns an error if the server cannot do its work, also before its doors are open.
-	Health func(ctx context.Context) error
-	// ApplySettings reads the settings again and applies those that a running server can change.
-	ApplySettings func() (Applied, error)
+	Health   func(ctx context.Context) error
+	Settings Settings
+	// KeepStatistics returns the time for which every report of statistics is kept.
+	KeepStatistics func() time.Duration
 	// Enter makes the server join the cluster that it has just founded. It reports whether the server joined now, and
 	// not before.
 	Enter func(ctx context.Context) (entered bool, err error)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"doublet/note"
+	"doublet/stat/cpu"
 )
 
 // maxArgs is the maximum size of the arguments of one call, in bytes.
@@ -52,7 +53,9 @@ func Handler(s *Running) http.Handler {
 	// Profiles of the running server, for clients of the socket:
 	// curl --unix-socket data/doublet.sock 'http://doublet/debug/pprof/profile?seconds=10' >cpu.prof
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/profile", func(w http.ResponseWriter, r *http.Request) {
+		cpu.Exclusive(func() { pprof.Profile(w, r) }) // the task Stats takes short ones
+	})
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return mux
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"doublet/directory"
@@ -40,6 +41,7 @@ func sessions() []*Verb {
 	return []*Verb{
 		define("session list", "browsers that are signed in, the last used first", sessionList),
 		define("session end", "sign browsers out at once", sessionEnd, changes),
+		onServer("drop", "end the connections and browser sessions of a person, or of all", drop, changes),
 		define("user totp off", "take a person's second factor away: the device and the recovery codes are lost",
 			func(ctx context.Context, c *Call, a *Named) (Done, error) {
 				p, err := c.Directory.Names.PersonOf(ctx, a.Name)
@@ -74,6 +76,26 @@ func sessionList(ctx context.Context, c *Call, a *SessionList) ([]Session, error
 		return Session{ID: s.ID.String(), Person: name, Created: s.Created, Used: s.Used, Ends: s.Ends,
 			Second: s.Second, Address: s.Address, Agent: s.Agent}
 	})(c.Sessions.List(ctx, person, atMost(a.Limit, 1000)))
+}
+
+// Dropped are the arguments of drop.
+type Dropped struct {
+	Person string `json:"person" arg:"required" help:"name, address or id of a person, or all"`
+}
+
+// drop ends sessions. People may sign in again at once.
+func drop(ctx context.Context, c *ServerCall, a *Dropped) (Done, error) {
+	var person note.UNID
+	if !strings.EqualFold(a.Person, "all") {
+		p, err := c.Directory.Names.PersonOf(ctx, a.Person)
+		if err != nil {
+			return Done{}, err
+		}
+		person = p.ID
+	}
+	browsers, err := c.Sessions.EndAll(ctx, person, note.UNID{})
+	n := c.Server.Drop(person)
+	return Done{fmt.Sprintf("%d connections and %d sessions of browsers are ended", n, browsers)}, err
 }
 
 func sessionEnd(ctx context.Context, c *Call, a *SessionEnd) (Done, error) {

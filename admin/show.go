@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strings"
 	"time"
 
 	"doublet/mailbox"
-	"doublet/stat"
 	"doublet/store"
 	"doublet/store/layout"
 )
@@ -44,48 +42,9 @@ type ActiveUser struct {
 	State string `json:"state,omitempty"`
 }
 
-// ShowStat are the arguments of show stat.
-type ShowStat struct {
-	Pattern string `json:"pattern" arg:"optional" help:"name or pattern, such as Mail or Server.*.Peak"`
-}
-
-// Statistics are the result of show stat.
-type Statistics []stat.Entry
-
-// Text prints statistics in the format of Domino's console.
-func (s Statistics) Text() string {
-	var b strings.Builder
-	for _, e := range s {
-		b.WriteString("  " + e.String() + "\n")
-	}
-	return b.String()
-}
-
-// noStatistic reports that no statistic matches a name or pattern.
-type noStatistic struct{ pattern string }
-
-func (e *noStatistic) Error() string {
-	return fmt.Sprintf("no statistic fits %q: doublet show stat lists all", e.pattern)
-}
-
-// Is reports whether target is store.ErrNotFound, so that the error is of the kind "not found".
-func (e *noStatistic) Is(target error) bool { return target == store.ErrNotFound }
-
 func shows() []*Verb {
 	return []*Verb{
 		define("show server", "what this server is and how it does", showServer),
-		onServer("show tasks", "the server tasks: state, last and next run, last error",
-			func(_ context.Context, c *ServerCall, _ *struct{}) ([]Task, error) {
-				return c.Server.Tasks(), nil
-			}),
-		define("show stat", "statistics, all or those that fit a pattern",
-			func(_ context.Context, c *Call, a *ShowStat) (Statistics, error) {
-				all := Statistics(c.Stats.Snapshot(a.Pattern))
-				if len(all) == 0 {
-					return nil, &noStatistic{a.Pattern}
-				}
-				return all, nil
-			}),
 		define("show users", "people and what their mail files hold", showUsers),
 		define("show databases", "databases and their states", databaseList),
 		define("show queue", "what waits in mail.box", showQueue),

@@ -67,11 +67,14 @@ func (u *Updater) Run(ctx context.Context) error {
 	return nil
 }
 
+// mayHoldViews reports whether a database may hold user-defined views.
+func mayHoldViews(i *layout.Info) bool { return i.Kind != mailbox.Kind && i.Kind != queue.Kind }
+
 func (u *Updater) holdsViews(db note.DatabaseID) bool {
 	may, known := u.kinds[db]
 	if !known {
 		info, err := u.s.Info(db)
-		may = err == nil && info.Kind != mailbox.Kind && info.Kind != queue.Kind
+		may = err == nil && mayHoldViews(&info)
 		if err == nil {
 			u.kinds[db] = may
 		}
@@ -91,6 +94,16 @@ func changedViews(r *store.Reader, notes []note.ID, views map[note.ID]bool) {
 	}
 }
 
+// allViews adds the views of a database.
+func allViews(ctx context.Context, r *store.Reader, views map[note.ID]bool) error {
+	return r.Notes(1, func(id note.ID, n *layout.Note) bool {
+		if n.Class == note.Design {
+			views[id] = true
+		}
+		return ctx.Err() == nil
+	})
+}
+
 // refresh finds the views of a database, the first time by reading all notes, later among the changed notes. It then
 // refreshes them.
 func (u *Updater) refresh(ctx context.Context, db note.DatabaseID, notes []note.ID) error {
@@ -103,12 +116,7 @@ func (u *Updater) refresh(ctx context.Context, db note.DatabaseID, notes []note.
 			changedViews(r, notes, views)
 			return nil
 		}
-		return r.Notes(1, func(id note.ID, n *layout.Note) bool {
-			if n.Class == note.Design {
-				views[id] = true
-			}
-			return ctx.Err() == nil
-		})
+		return allViews(ctx, r, views)
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrOutOfService):

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"path/filepath"
@@ -13,7 +14,9 @@ import (
 	"time"
 
 	"doublet/bus/pki"
+	"doublet/catalog"
 	"doublet/client/reach"
+	"doublet/collect"
 	"doublet/directory"
 	"doublet/directory/password"
 	"doublet/directory/session"
@@ -49,6 +52,61 @@ func (noBans) List() []Ban { return []Ban{} }
 
 func (noBans) Remove(netip.Addr) bool { return false }
 
+// oneTask is the only task of a server.
+type oneTask struct{ t Task }
+
+func (o *oneTask) Status() []Task { return []Task{o.t} }
+
+func (o *oneTask) find(name string) error {
+	if !strings.EqualFold(name, o.t.Name) {
+		return fmt.Errorf("%w: %q", ErrNoTask, name)
+	}
+	return nil
+}
+
+func (o *oneTask) Load(name string, args []string) error {
+	err := o.find(name)
+	if err == nil && o.t.State == "running" {
+		err = ErrTaskRuns
+	}
+	if err == nil {
+		o.t.State, o.t.Progress = "running", strings.Join(args, " ")
+	}
+	return err
+}
+
+func (o *oneTask) Quit(_ context.Context, name string) error {
+	err := o.find(name)
+	if err == nil {
+		o.t.State = "stopped"
+	}
+	return err
+}
+
+func (o *oneTask) Restart(_ context.Context, name string) error {
+	err := o.find(name)
+	if err == nil {
+		o.t.State = "running"
+	}
+	return err
+}
+
+// oneSetting is the only setting of a server.
+type oneSetting struct{}
+
+func (oneSetting) Apply() (Applied, error) {
+	return Applied{Applied: []string{"log.level"}, Restart: []string{}}, nil
+}
+
+func (oneSetting) Set(key, value string) (Applied, error) {
+	if key != "log.level" || value != "debug" {
+		return Applied{}, fmt.Errorf("%w: %s", ErrUsage, key)
+	}
+	return Applied{Applied: []string{key}}, nil
+}
+
+func (oneSetting) List() []Setting { return []Setting{{Key: "log.level", Value: "info", Live: true}} }
+
 // newSystem returns a server without doors, in memory.
 func newSystem(t *testing.T) *Running { t.Helper(); return newSystemOf(t, 1) }
 
@@ -63,10 +121,8 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 		Stopping: context.Background(), Enter: func(context.Context) (bool, error) { return false, nil },
 		Doors: standardDoors,
 		Bans:  noBans{},
-		Tasks: func() []Task { return []Task{{Name: "Router", State: "running"}} }, Stop: func() {},
-		ApplySettings: func() (Applied, error) {
-			return Applied{Applied: []string{"log.level"}, Restart: []string{}}, nil
-		},
+		Tasks: &oneTask{Task{Name: "Router", State: "running"}}, Stop: func() {}, Settings: oneSetting{},
+		Drop: func(note.UNID) int { return 3 }, KeepStatistics: func() time.Duration { return 35 * 24 * time.Hour },
 		Certificates: &keeper{}, Health: func(context.Context) error { return nil },
 	}
 	s.Reached = func() []string { return []string{"web https://mx.example.com"} }
@@ -86,6 +142,12 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 	}
 	if s.Sessions, err = session.Open(s.Store, f.Env, s.Directory.Secret.Key("sessions"),
 		session.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if s.History, err = collect.Open(s.Store, f.Env, s.Stats); err != nil {
+		t.Fatal(err)
+	}
+	if s.Catalog, err = catalog.Open(s.Store, f.Env); err != nil {
 		t.Fatal(err)
 	}
 	s.Mailbox = mailbox.New(s.Store, f.Env, mailbox.Options{})
@@ -410,7 +472,44 @@ var script = []struct{ verb, args, want string }{
 	{"dump view", `{"database":"ada","note":"99"}`, "!not found "},
 	{"dump feed", `{"limit":2}`, `"bytes":`},
 	{"dump objects", `{}`, `"bytes":`},
-	{"collect", `{}`, `"people_and_groups":0`},
+	{"show stat", `{"pattern":"Database.Count","history":true}`, "!not found "},
+	{"collect", `{}`, "removed 0 old reports"},
+	{"show stat", `{"pattern":"Database.Count","history":true}`, `{"name":"Database.Count","kind":"gauge","value":`},
+	{"show stat", `{"history":true,"since":"yesterday"}`, "!usage "},
+	{"show catalog", `{}`, `[]`},
+	{"catalog", `{}`, `entries written, 0 removed`},
+	{"show catalog", `{"pattern":"plans"}`, `"title":"Plans","kind":"documents","owner":"Ada Lovelace"`},
+	{"show catalog", `{"pattern":"ADA","kind":"mail"}`, `"owner":"Ada Lovelace","state":"in service"`},
+	{"show catalog", `{"unused":1}`, `[]`},
+	{"purge", `{}`, `"people_and_groups":0`},
+	{"compact", `{"database":["ada"],"share":100}`, `"databases":1`},
+	{"compact", `{"share":101}`, "!usage "},
+	{"compact", `{"database":["nobody"]}`, "!not found "},
+	{"updall", `{"rebuild":true}`, `"views":`},
+	{"updall", `{"fulltext":true}`, "!"}, // needs a running search: cmd/doublet TestConsole
+	{"task list", `{}`, `"state":"running"`},
+	{"task load", `{"name":"router"}`, "!exists "},
+	{"task load", `{"name":"amgr"}`, "!not found "},
+	{"task quit", `{"name":"router"}`, `"done"`},
+	{"show tasks", `{}`, `"state":"stopped"`},
+	{"task load", `{"name":"router","args":["x","--y"]}`, `"done"`},
+	{"task tell", `{"name":"router","command":["show"]}`, `"output":`},
+	{"task tell", `{"name":"router","command":["quit"]}`, `router has quit`},
+	{"task tell", `{"name":"router","command":["dance"]}`, "!usage "},
+	{"task restart", `{"name":"router"}`, `"done"`},
+	{"console", `{"command":"sh ta"}`, `"output":"NAME `},
+	{"console", `{"command":"sh"}`, "!usage "},
+	{"console", `{"command":""}`, "!usage "},
+	{"console", `{"command":"user show \"Ada Lovelace\""}`, "Ada Lovelace"},
+	{"console", `{"command":"console help"}`, "!usage no such verb"},
+	{"show commands", `{"begin":["tell"]}`, `{"command":"tell","verb":"task tell"`},
+	{"show configuration", `{"pattern":"log"}`, `"key":"log.level","value":"info","live":true`},
+	{"show configuration", `{"pattern":"no"}`, "!usage "},
+	{"set configuration", `{"setting":"log.level=debug"}`, `"applied":["log.level"]`},
+	{"set configuration", `{"setting":"log.level"}`, "!usage "},
+	{"queue route", `{"destination":"far.example.net"}`, "messages are due now"},
+	{"drop", `{"person":"ada"}`, "3 connections and 0 sessions"},
+	{"drop", `{"person":"nobody"}`, "!not found "},
 	{"config apply", `{}`, `"applied":["log.level"]`},
 	{"domain token", `{"expires":"1s"}`, "!usage "},
 	{"domain token", `{}`, `"token":"doublet-domain-`},
@@ -479,7 +578,8 @@ var bytesField = regexp.MustCompile(`"bytes":[0-9]+`)
 
 var changing = regexp.MustCompile(
 	`[0-9A-Fa-f]{32}|[0-9A-F]{16}|"id":"[^"]*"|"(secret|token)":"[^"]*"|"last4":"[^"]*"|\d{4}-\d\d-\d\dT[0-9:.]+` +
-		`Z|"(took|elapsed)":"[^"]*"|"(messages_per_second|memory|free_space|horizon|bytes|copied|rows)":[0-9.]+`)
+		`Z|"(took|elapsed)":"[^"]*"|"(messages_per_second|memory|free_space|horizon|bytes|copied|rows|before|` +
+		`after|saved|disk)":[0-9.]+`)
 
 // normal returns a result without varying parts. Lists are sorted: an import creates people and databases concurrently,
 // so that their ids differ from run to run.

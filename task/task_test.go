@@ -14,7 +14,7 @@ import (
 func supervisor(t *testing.T) (*env.Fixture, *Supervisor) {
 	t.Helper()
 	f := env.Test(t)
-	s := New(f.Env, stat.New(f.Clock))
+	s := New(f.Env, Plan{}, stat.New(f.Clock))
 	t.Cleanup(func() {
 		if err := s.Stop(context.Background()); err != nil {
 			t.Error(err)
@@ -31,6 +31,8 @@ func TestSchedules(t *testing.T) {
 		want time.Time
 	}{
 		{Every(time.Minute), at.Add(time.Minute)},
+		{Aligned(25 * time.Minute), at.Truncate(25 * time.Minute).Add(25 * time.Minute)},
+		{Aligned(15 * time.Minute), at.Add(15 * time.Minute)},
 		{Daily(13, 30), at.Add(90 * time.Minute)},
 		{Daily(12, 0), at.AddDate(0, 0, 1)},
 		{Daily(1, 30), at.Add(13*time.Hour + 30*time.Minute)},
@@ -45,10 +47,10 @@ func TestScheduled(t *testing.T) {
 	t.Parallel()
 	f, s := supervisor(t)
 	ran := make(chan time.Time)
-	s.Start(Task{Name: "Tick", When: Every(time.Minute), AtStart: true, Run: func(context.Context) error {
+	s.Start(Task{Name: "Tick", When: Every(time.Minute), AtStart: true, Run: Plain(func(context.Context) error {
 		ran <- f.Clock.Now()
 		return nil
-	}})
+	})})
 	for i := range 3 {
 		if got, want := <-ran, env.TestStart.Add(time.Duration(i)*time.Minute); !got.Equal(want) {
 			t.Errorf("run %d at %s, want %s", i, got, want)
@@ -69,7 +71,7 @@ func TestFailures(t *testing.T) {
 	f, s := supervisor(t)
 	ran := make(chan int)
 	n := 0
-	s.Start(Task{Name: "Weak", Run: func(ctx context.Context) error {
+	s.Start(Task{Name: "Weak", Run: Plain(func(ctx context.Context) error {
 		n++
 		ran <- n
 		switch n {
@@ -82,7 +84,7 @@ func TestFailures(t *testing.T) {
 		}
 		<-ctx.Done()
 		return ctx.Err()
-	}})
+	})})
 	pause := firstPause
 	for i, want := range []string{"panic: ouch", "no luck", errReturned.Error()} {
 		if got := <-ran; got != i+1 {
@@ -117,13 +119,13 @@ func TestFailures(t *testing.T) {
 func TestStopTakesTooLong(t *testing.T) {
 	t.Parallel()
 	f := env.Test(t)
-	s := New(f.Env, nil)
+	s := New(f.Env, Plan{}, nil)
 	release, begun := make(chan struct{}), make(chan struct{})
-	s.Start(Task{Name: "Deaf", Run: func(context.Context) error {
+	s.Start(Task{Name: "Deaf", Run: Plain(func(context.Context) error {
 		close(begun)
 		<-release
 		return nil
-	}})
+	})})
 	<-begun
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -32,6 +32,7 @@ var order = [][]string{
 	{"wire", "stat", "env", "web"},
 	{"client"},
 	{"store"},
+	{"catalog", "collect"},
 	{"bus"},
 	{"directory"},
 	{"search"},

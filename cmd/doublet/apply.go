@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"doublet/admin"
 	"doublet/cmd/doublet/config"
@@ -14,6 +15,8 @@ import (
 type settings struct {
 	// load reads the file, the environment and the flags as at start.
 	load func() (config.Config, []config.Warning, error)
+	// edit writes a setting into the file.
+	edit func(key, value string) error
 
 	mu      sync.Mutex
 	running config.Config // in effect now
@@ -34,11 +37,68 @@ func (s *settings) take(prepare func(*config.Config) (commit func(), err error),
 	s.parts = append(s.parts, livePart{config.Keys(keys...), prepare})
 }
 
-// apply reads the settings again and passes the changed ones to their parts. If any part fails, apply returns an error
+// Apply reads the settings again and passes the changed ones to their parts. If any part fails, Apply returns an error
 // and no part changes.
-func (s *settings) apply() (admin.Applied, error) {
+func (s *settings) Apply() (admin.Applied, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.apply()
+}
+
+// Set implements admin.Settings. It tries the value before it writes the file.
+func (s *settings) Set(key, value string) (admin.Applied, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.running
+	if err := next.Put(key, value); err != nil {
+		return admin.Applied{}, fmt.Errorf("%w: %w", admin.ErrUsage, err)
+	}
+	want, _ := next.Get(key)
+	if !s.live(key) {
+		return admin.Applied{}, fmt.Errorf("%w: %s needs a restart: change it with doublet config set %s VALUE, and "+
+			"restart the server", admin.ErrUsage, key, key)
+	}
+	for _, p := range s.parts {
+		if slices.Contains(p.keys, key) {
+			if _, err := p.prepare(&next); err != nil {
+				return admin.Applied{}, fmt.Errorf("%w: %w", admin.ErrUsage, err)
+			}
+		}
+	}
+	if err := s.edit(key, value); err != nil {
+		return admin.Applied{}, err
+	}
+	result, err := s.apply()
+	if err == nil {
+		if have, _ := s.running.Get(key); have != want {
+			result.Warnings = append(result.Warnings, key+
+				" is written into the file, but the environment or a flag of the server sets another value")
+		}
+	}
+	return result, err
+}
+
+// live reports whether the running server can take a change of a setting. The caller holds mu.
+func (s *settings) live(key string) bool {
+	return slices.ContainsFunc(s.parts, func(p livePart) bool { return slices.Contains(p.keys, key) })
+}
+
+// List implements admin.Settings.
+func (s *settings) List() (list []admin.Setting) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range config.Describe() {
+		value, _ := s.running.Get(e.Key)
+		if e.Secret && value != "" {
+			value = "…"
+		}
+		list = append(list, admin.Setting{Key: e.Key, Value: value, Live: s.live(e.Key)})
+	}
+	return list
+}
+
+// apply is Apply for a caller that holds mu.
+func (s *settings) apply() (admin.Applied, error) {
 	next, warnings, err := s.load()
 	if err != nil {
 		return admin.Applied{}, fmt.Errorf("settings not applied: %w", err)
@@ -50,7 +110,7 @@ func (s *settings) apply() (admin.Applied, error) {
 	changed := s.running.Differ(next)
 	after := s.running // settings that need a restart stay as they are and are reported again
 	for _, key := range changed {
-		if slices.ContainsFunc(s.parts, func(p livePart) bool { return slices.Contains(p.keys, key) }) {
+		if s.live(key) {
 			result.Applied = append(result.Applied, key)
 			after.Take(key, &next)
 		} else {
@@ -77,17 +137,18 @@ func (s *settings) apply() (admin.Applied, error) {
 
 // newSettings returns the settings of a server that starts. The log level is the first that can change.
 func newSettings(l life) *settings {
-	s := &settings{load: l.load, running: l.cfg}
+	s := &settings{load: l.load, edit: l.edit, running: l.cfg}
 	s.take(func(next *config.Config) (func(), error) {
 		return func() { l.level.Set(logLevel(next)) }, nil
 	}, "log.level")
+	s.take(func(*config.Config) (func(), error) { return func() {}, nil }, "tasks.statistics") // read at each use
 	return s
 }
 
 // reload handles SIGHUP: it reads certificates and settings again and logs the outcome.
 func (h *server) reload() {
 	h.reloadCertificate()
-	result, err := h.settings.apply()
+	result, err := h.settings.Apply()
 	if err != nil {
 		h.env.Log.Error("reload settings", "error", err)
 		return
@@ -98,6 +159,13 @@ func (h *server) reload() {
 	}
 	warn(h.env, warnings)
 	h.env.Log.Info("settings reloaded", "applied", result.Applied, "take effect after a restart", result.Restart)
+}
+
+// keepStatistics returns the time for which every report of statistics is kept.
+func (s *settings) keepStatistics() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running.Tasks.Keep.Duration
 }
 
 // logLevel returns the configured log level.

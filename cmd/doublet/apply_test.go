@@ -2,12 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"doublet/admin"
 	"doublet/client/smtp"
 	"doublet/cmd/doublet/config"
 )
@@ -29,7 +31,7 @@ func TestApply(t *testing.T) {
 	}, "verify.*")
 	want := func(applied, restart string) {
 		t.Helper()
-		r, err := s.apply()
+		r, err := s.Apply()
 		if err != nil || strings.Join(r.Applied, " ") != applied || strings.Join(r.Restart, " ") != restart {
 			t.Fatalf("%v, applied %v, restart %v", err, r.Applied, r.Restart)
 		}
@@ -37,7 +39,7 @@ func TestApply(t *testing.T) {
 	want("", "")
 	next.Log.Level, next.Verify.SPF, next.Store.CacheSize = "debug", "reject", 1<<30
 	broken = errors.New("no such zone")
-	if r, err := s.apply(); !errors.Is(err, broken) || len(r.Applied) > 0 || level != "" {
+	if r, err := s.Apply(); !errors.Is(err, broken) || len(r.Applied) > 0 || level != "" {
 		t.Fatalf("%v, %+v, level %q", err, r, level)
 	}
 	broken = nil
@@ -99,5 +101,61 @@ func TestConfigApply(t *testing.T) {
 	}
 	if got := recipients(); !strings.Contains(got, "RCPTMAX=123") {
 		t.Errorf("a mistake in the file changed the door: %s", got)
+	}
+}
+
+// TestSet checks that a setting is tried before it is written, that one that needs a restart changes nothing, and that
+// an override is told.
+func TestSet(t *testing.T) {
+	t.Parallel()
+	file, override := config.Default(), ""
+	var written []string
+	s := &settings{
+		running: file,
+		load: func() (config.Config, []config.Warning, error) {
+			c := file
+			if override != "" {
+				c.Log.Level = override
+			}
+			return c, nil, nil
+		},
+		edit: func(key, value string) error {
+			written = append(written, key+"="+value)
+			return file.Put(key, value)
+		},
+	}
+	var level string
+	s.take(func(c *config.Config) (func(), error) { return func() { level = c.Log.Level }, nil }, "log.level")
+	s.take(func(c *config.Config) (func(), error) {
+		if c.Filter.Rspamd == "nowhere" {
+			return nil, errors.New("no such host")
+		}
+		return func() {}, nil
+	}, "filter.*")
+	if r, err := s.Set("log.level", "debug"); err != nil || level != "debug" || !slices.Equal(r.Applied,
+		[]string{"log.level"}) {
+		t.Errorf("%+v %v, level %q", r, err, level)
+	}
+	for key, value := range map[string]string{"store.cache_size": "1GB", "log.level": "loud", "log.levl": "info",
+		"filter.rspamd": "nowhere"} {
+		if r, err := s.Set(key, value); !errors.Is(err, admin.ErrUsage) {
+			t.Errorf("%s=%s: %+v %v", key, value, r, err)
+		}
+	}
+	if !slices.Equal(written, []string{"log.level=debug"}) {
+		t.Errorf("written: %q", written)
+	}
+	override = "error"
+	if r, err := s.Set("log.level", "warn"); err != nil || len(r.Warnings) != 1 || level != "error" {
+		t.Errorf("%+v %v, level %q", r, err, level)
+	}
+	for _, x := range s.List() {
+		if live := x.Key == "log.level" || strings.HasPrefix(x.Key, "filter."); x.Live != live {
+			t.Errorf("%+v", x)
+		}
+	}
+	s.running.Filter.RspamdPassword = "hush"
+	if text := fmt.Sprint(s.List()); strings.Contains(text, "hush") {
+		t.Error("the list shows a secret")
 	}
 }

@@ -42,7 +42,7 @@ func (a *app) demoCommand() *cobra.Command {
 		e, level := leveled(&cfg, a.err)
 		warn(e, warnings)
 		load := func() (config.Config, []config.Warning, error) { return a.load(base, overrides()) }
-		return a.demo(cmd.Context(), life{env: e, level: level, cfg: cfg, load: load})
+		return a.demo(cmd.Context(), life{env: e, level: level, cfg: cfg, load: load, edit: a.editSetting})
 	}
 	return cmd
 }

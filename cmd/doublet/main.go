@@ -81,7 +81,7 @@ func (a *app) root() *cobra.Command {
 		"configuration file (default doublet.toml in the data folder, if it is there)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
 	root.AddCommand(a.initCommand(), a.setupCommand(), a.serveCommand(), a.demoCommand(), a.restoreCommand(),
-		a.replicateCommand(), a.gatewayCommand(), a.configCommand(), workbench{a}.command(),
+		a.replicateCommand(), a.gatewayCommand(), a.consoleCommand(), a.configCommand(), workbench{a}.command(),
 		planner{a}.command(), studies{a}.command(), &cobra.Command{
 			Use: "version", Short: "print the version", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {

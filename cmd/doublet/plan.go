@@ -74,7 +74,8 @@ func (a *app) savePage(path string, x interface{ HTML(io.Writer) error }) error 
 }
 
 const inputHelp = `Input is CSV, the output of sadf -d (sysstat), or answers of Prometheus (JSON files, or URLs of
-/api/v1/query_range); NAME=FILE.json names the measure of a query. A CSV file begins with a line of names: time (the end
+/api/v1/query_range); NAME=FILE.json names the measure of a query. collect: is the statistics database of the server of
+--data, collect:FOLDER that of another data folder. A CSV file begins with a line of names: time (the end
 of the interval), server, and measures, with a unit in brackets and _total for counters. An empty field is a missing
 value, not 0:
 
@@ -229,6 +230,9 @@ func (p planner) read(ctx context.Context, set *series.Set, inputs []string) err
 func (p planner) readOne(ctx context.Context, set *series.Set, name, path string) error {
 	if strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://") {
 		return fetch(ctx, set, name, path)
+	}
+	if folder, ok := strings.CutPrefix(path, collectInput); ok {
+		return p.readCollected(ctx, set, folder)
 	}
 	_, err := readFile(path, func(f io.Reader) (none struct{}, err error) {
 		in := bufio.NewReaderSize(f, 64<<10)

@@ -43,5 +43,5 @@ func (h *server) startReports(tasks *task.Supervisor) {
 		// Strangers choose these addresses: the networks that administrators may reach are closed to them.
 		Reach: reach.New(h.env, s.DNS, nil), Stats: s.Stats,
 	})
-	tasks.Start(task.Task{Name: "Reports", Run: h.running.Reports.Run})
+	tasks.Start(task.Task{Name: "Reports", Run: task.Plain(h.running.Reports.Run)})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"doublet/admin"
+	"doublet/admin/render"
 	"doublet/cmd/doublet/config"
 	"doublet/env"
 	"doublet/store/backup"
@@ -108,7 +109,7 @@ func (r *restoring) listGenerations(e *env.Env) error {
 	for _, g := range list {
 		rows = append(rows, admin.ShowGeneration(g))
 	}
-	return show(r.out, &rows)
+	return render.Text(r.out, &rows)
 }
 
 // whole restores the whole data folder, and checks it.
@@ -184,7 +185,7 @@ func (r *restoring) check(ctx context.Context, e *env.Env, cfg config.Config) (e
 		return err
 	}
 	result := admin.ShowCheck(rep)
-	if err := show(r.out, &result); err != nil {
+	if err := render.Text(r.out, &result); err != nil {
 		return err
 	}
 	if result.Bad() {

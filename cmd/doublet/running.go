@@ -7,6 +7,7 @@ import (
 	"doublet/admin"
 	"doublet/cluster"
 	"doublet/cmd/doublet/config"
+	"doublet/note"
 	"doublet/serve/certs"
 	"doublet/serve/forward"
 	"doublet/serve/listen"
@@ -42,7 +43,8 @@ func start(ctx context.Context, l life, stop func()) (*server, error) {
 	}
 	s.running = &admin.Running{
 		System: s.system, Stop: stop, Stopping: ctx, Doors: s.doors.all, Reached: s.reached, Health: s.health,
-		ApplySettings: s.settings.apply, Enter: s.enter,
+		Settings: s.settings, Enter: s.enter, KeepStatistics: s.settings.keepStatistics,
+		Drop: func(person note.UNID) int { return s.conns.Drop(person) },
 	}
 	fill := func() error { return l.fillHouse(ctx, s.house) }
 	return s, s.openAll(

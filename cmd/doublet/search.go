@@ -23,7 +23,7 @@ func (h *server) openSearch(tasks *task.Supervisor) {
 	index := search.New(s.Store, h.env, searchOptions(&h.cfg, s.Stats))
 	h.running.Search = index
 	s.Mailbox.UseSearch(index)
-	tasks.Start(task.Task{Name: "FullText", Run: index.Run})
+	tasks.Start(task.Task{Name: "FullText", Run: task.Plain(index.Run)})
 }
 
 func searchOptions(cfg *config.Config, stats *stat.Tree) search.Options {

@@ -52,7 +52,7 @@ func (a *app) serveCommand() *cobra.Command {
 		signal.Notify(hangup, syscall.SIGHUP)
 		defer signal.Stop(hangup)
 		load := func() (config.Config, []config.Warning, error) { return a.load(config.Default(), overrides()) }
-		return live(cmd.Context(), life{env: e, level: level, cfg: cfg, load: load, hangup: hangup,
+		return live(cmd.Context(), life{env: e, level: level, cfg: cfg, load: load, edit: a.editSetting, hangup: hangup,
 			ready: func(h *server) error {
 				for _, d := range h.doors.all() {
 					e.Log.Info("door open", "door", d.Name, "address", d.Address, "tls", d.TLS)
@@ -73,6 +73,8 @@ type life struct {
 	cfg   config.Config
 	// load reads the configuration again, for changes that take effect while the server runs.
 	load func() (config.Config, []config.Warning, error)
+	// edit writes a setting into the configuration file.
+	edit func(key, value string) error
 	// hangup receives a signal for each request to reload certificate and settings.
 	hangup <-chan os.Signal
 	// fill is called before the doors open, so that no client sees a partly filled store.

@@ -227,6 +227,13 @@ func (a *app) configUnset() *cobra.Command {
 	}
 }
 
+// editSetting changes one setting in the configuration file.
+func (a *app) editSetting(key, value string) error {
+	return a.editSettings(func(path string, file []byte) ([]byte, error) {
+		return config.Set(path, file, key, value)
+	})
+}
+
 // editSettings replaces the configuration file by an edited one, atomically.
 func (a *app) editSettings(edit func(path string, file []byte) ([]byte, error)) error {
 	path, folder := a.settingsFile(config.Default())

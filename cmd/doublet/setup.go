@@ -386,7 +386,8 @@ func (s *setup) live(ctx context.Context, c *choice, srv *http.Server) (err erro
 	defer signal.Stop(hangup)
 	e, level := leveled(&c.cfg, s.err)
 	load := func() (config.Config, []config.Warning, error) { return s.settings(config.Default(), nil) }
-	return live(ctx, life{env: e, level: level, cfg: c.cfg, load: load, hangup: hangup, ready: func(h *server) error {
+	l := life{env: e, level: level, cfg: c.cfg, load: load, edit: s.editSetting, hangup: hangup}
+	l.ready = func(h *server) error {
 		own := proxied.New(h.env, proxied.Options{}, h.web.Local()) // the setup's door is never behind a proxy
 		s.handler.Store(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !loopbackName(r.Host) {
@@ -406,7 +407,8 @@ func (s *setup) live(ctx context.Context, c *choice, srv *http.Server) (err erro
 			"\nThe server runs. Its data is in %s; from the next time on, doublet serve --data %s runs it.\n",
 			c.cfg.Data.Dir, c.cfg.Data.Dir)
 		return err
-	}})
+	}
+	return live(ctx, l)
 }
 
 // emptyFolder reports whether a folder is empty or absent.

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"doublet/admin"
+	"doublet/catalog"
 	"doublet/client/dns"
 	"doublet/client/reach"
 	"doublet/cluster/member"
 	"doublet/cmd/doublet/config"
+	"doublet/collect"
 	"doublet/directory"
 	"doublet/directory/session"
 	"doublet/env"
@@ -120,7 +122,13 @@ func (h *house) openFiles() (err error) {
 		return err
 	}
 	h.closes("memory", h.memory.Close)
+	if s.History, err = collect.Open(s.Store, h.env, s.Stats); err != nil {
+		return err
+	}
 	s.Backup.Keep = h.memory.Table("backup")
+	if s.Catalog, err = catalog.Open(s.Store, h.env); err != nil {
+		return err
+	}
 	h.messages = messageMemory(&h.cfg)
 	h.forward = forward.New(h.env, h.joined, h.messages, s.Stats)
 	return nil

@@ -2,60 +2,152 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"doublet/admin"
+	"doublet/cmd/doublet/config"
 	"doublet/replica/schedule"
+	"doublet/stat/cpu"
 	"doublet/task"
 )
 
 // openTasks starts the server tasks.
 func (h *server) openTasks() error {
+	plan, err := task.ParsePlan(h.cfg.Tasks.Run, h.cfg.Tasks.At)
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("settings of [tasks]: %w", err)}
+	}
 	s := h.system
 	h.statistics()
 	s.FindBackup()
-	tasks := task.New(h.env, s.Stats)
+	tasks := task.New(h.env, plan, s.Stats)
 	h.closes("tasks", tasks.Stop)
-	h.running.Tasks = tasks.Status
-	platform := h.platform()
-	tasks.Start(task.Task{Name: "Router", Run: s.Mail.Router.Run})
-	tasks.Start(task.Task{Name: "Outbox", Run: s.Mail.Scheduled.Run})
-	tasks.Start(task.Task{Name: "Snooze", When: task.Every(15 * time.Second), AtStart: true,
-		Run: s.Mailbox.NewWaker().Run})
-	tasks.Start(task.Task{Name: "RnRMgr", When: task.Every(15 * time.Second), AtStart: true,
-		Run: s.Scheduling.NewReserver().Run})
-	tasks.Start(task.Task{Name: "Sched", When: task.Every(15 * time.Minute), AtStart: true,
-		Run: s.Scheduling.NewCensus(s.Stats).Run})
-	h.startReports(tasks)
-	tasks.Start(task.Task{Name: "Update", When: task.Every(30 * time.Second), Run: admin.NewUpdater(s.Store).Run})
-	tasks.Start(task.Task{Name: "Repair", When: task.Every(time.Minute), AtStart: true, Run: h.member.Repair})
+	h.running.Tasks = tasks
+	h.startMail(tasks)
 	h.openSearch(tasks)
 	h.running.Replicator = schedule.NewReplicator(s.Connections)
-	tasks.Start(task.Task{Name: "Replica", Run: h.running.Replicator.Run})
-	tasks.Start(task.Task{Name: "Collect", When: task.Daily(1, 30), Run: func(ctx context.Context) error {
-		done, err := s.Collect(ctx)
-		h.env.Log.Info("collected", "people", done.People, "databases", done.Databases, "objects", done.Objects,
-			"rewritten", uint64(done.Rewritten))
-		return err
-	}})
-	tasks.Start(task.Task{Name: "Sessions", When: task.Every(time.Hour), Run: func(ctx context.Context) error {
-		_, err := s.Sessions.Sweep(ctx)
-		return err
-	}})
-	tasks.Start(task.Task{Name: "Certificates", Run: func(ctx context.Context) error {
+	tasks.Start(task.Task{Name: "Replica", Run: task.Plain(h.running.Replicator.Run)})
+	tasks.Start(task.Task{Name: "Repair", When: task.Every(time.Minute), AtStart: true,
+		Run: task.Plain(h.member.Repair)})
+	tasks.Start(task.Task{Name: "Update", When: task.Every(30 * time.Second),
+		Run: task.Plain(admin.NewUpdater(s.Store).Run)})
+	h.startMaintenance(tasks)
+	tasks.Start(task.Task{Name: "Certificates", Run: task.Plain(func(ctx context.Context) error {
 		select {
 		case <-h.open: // an ACME authority connects to the doors
 		case <-ctx.Done():
 			return nil
 		}
 		return h.certs.Run(ctx)
-	}})
-	tasks.Start(task.Task{Name: "Memory", When: task.Every(15 * time.Second), Run: new(returner).Run})
-	tasks.Start(task.Task{Name: "Stats", When: task.Every(15 * time.Second), AtStart: true, Run: platform})
+	})})
+	tasks.Start(task.Task{Name: "Memory", When: task.Every(15 * time.Second), Run: task.Plain(new(returner).Run)})
+	tasks.Start(task.Task{Name: "Stats", When: task.Every(15 * time.Second), AtStart: true,
+		Run: task.Plain(h.platform())})
+	tasks.Start(task.Task{Name: "CPU", When: task.Every(profileEvery / 2), Run: task.Plain(h.sampleCPU())})
+	h.warnTasks(plan, tasks)
+	h.settings.take(func(next *config.Config) (func(), error) {
+		plan, err := task.ParsePlan(next.Tasks.Run, next.Tasks.At)
+		return func() { h.replan(tasks, plan) }, err
+	}, "tasks.run", "tasks.at")
 	return nil
+}
+
+// startMail starts the tasks of mail and calendars.
+func (h *server) startMail(tasks *task.Supervisor) {
+	s := h.system
+	tasks.Start(task.Task{Name: "Router", Run: task.Plain(s.Mail.Router.Run)})
+	tasks.Start(task.Task{Name: "Outbox", Run: task.Plain(s.Mail.Scheduled.Run)})
+	tasks.Start(task.Task{Name: "Snooze", When: task.Every(15 * time.Second), AtStart: true,
+		Run: task.Plain(s.Mailbox.NewWaker().Run)})
+	tasks.Start(task.Task{Name: "RnRMgr", When: task.Every(15 * time.Second), AtStart: true,
+		Run: task.Plain(s.Scheduling.NewReserver().Run)})
+	tasks.Start(task.Task{Name: "Sched", When: task.Every(15 * time.Minute), AtStart: true,
+		Run: task.Plain(s.Scheduling.NewCensus(s.Stats).Run)})
+	h.startReports(tasks)
+	tasks.Start(task.Task{Name: "Sessions", When: task.Every(time.Hour),
+		Run: task.Plain(func(ctx context.Context) error {
+			_, err := s.Sessions.Sweep(ctx)
+			return err
+		})})
+}
+
+// startMaintenance starts the tasks that run a verb: at night, or when an administrator loads them.
+func (h *server) startMaintenance(tasks *task.Supervisor) {
+	for _, t := range []struct {
+		name, verb string
+		words      []string
+		when       task.Schedule
+	}{
+		{"Collect", "collect", nil, task.Aligned(15 * time.Minute)},
+		{"Purge", "purge", nil, task.Daily(1, 30)},
+		{"Catalog", "catalog", nil, task.Daily(1, 0)},
+		{"UpdAll", "updall", nil, task.Daily(2, 0)},
+		{"Compact", "compact", nil, task.Never},
+		{"Fixup", "check", []string{"--repair"}, task.Never},
+	} {
+		tasks.Start(task.Task{Name: t.name, When: t.when, Run: h.verbTask(t.verb, t.words...)})
+	}
+}
+
+// verbTask returns the run of a task that runs a verb with words and the task's arguments.
+func (h *server) verbTask(verb string, words ...string) func(context.Context, *task.Run) error {
+	return func(ctx context.Context, r *task.Run) error {
+		report := func(p admin.Progress) { r.Report(p.String()) }
+		out, err := h.running.Command(ctx, verb, slices.Concat(words, r.Args), report)
+		if err != nil {
+			return err
+		}
+		r.Report(strings.TrimSpace(out.Output))
+		return nil
+	}
+}
+
+// profileFor is the length of the profiles that divide the processor time among the tasks, profileEvery the mean time
+// between two. They begin at random, so that no task always or never runs meanwhile because it has the same rhythm.
+const profileFor, profileEvery = time.Second, time.Minute
+
+// sampleCPU returns the run of the task CPU.
+func (h *server) sampleCPU() func(context.Context) error {
+	meter := cpu.New(h.system.Stats)
+	return func(ctx context.Context) error {
+		wait := func(d time.Duration) {
+			select {
+			case <-h.env.Clock.After(d):
+			case <-ctx.Done():
+			}
+		}
+		if wait(time.Duration(h.env.Uint64() % uint64(profileEvery))); ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return meter.Sample(func() { wait(profileFor) })
+	}
+}
+
+// warnTasks logs the names in the plan that no task has. They change nothing.
+func (h *server) warnTasks(plan task.Plan, tasks *task.Supervisor) {
+	var names []string
+	for _, t := range tasks.Status() {
+		names = append(names, t.Name)
+	}
+	if unknown := plan.Unknown(names); len(unknown) > 0 {
+		h.env.Log.Warn("configuration: [tasks] names tasks that do not exist here", "tasks", unknown)
+	}
+}
+
+// replan applies a changed plan to the tasks. A task that does not end in time ends later.
+func (h *server) replan(tasks *task.Supervisor, plan task.Plan) {
+	ctx, cancel := context.WithTimeout(h.ctx, grace)
+	defer cancel()
+	if err := tasks.Replan(ctx, plan); err != nil {
+		h.env.Log.Warn("tasks stop slowly", "error", err)
+	}
+	h.warnTasks(plan, tasks)
 }
 
 // statistics adds the figures of the server as a whole to the tree.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"doublet/admin"
+	"doublet/admin/render"
 	"doublet/cmd/doublet/config"
 
 	"github.com/spf13/cobra"
@@ -32,13 +33,17 @@ var groupHelp = map[string]string{
 	"connection": "scheduled replication with other servers", "replica": "copies of databases elsewhere",
 	"ban": "addresses that may not sign in for a while", "session": "browsers that are signed in",
 	"user totp": "second factors", "certificate": "certificates of the doors",
-	"dump": "write parts of the store as text",
+	"dump": "write parts of the store as text", "task": "server tasks",
+	"set": "settings of the running server",
 }
 
 // addVerbs adds a command for every verb in admin's table.
 func (a *app) addVerbs(root *cobra.Command) {
 	parents := map[string]*cobra.Command{"": root}
 	for _, v := range admin.Verbs() {
+		if v.Name == "console" {
+			continue // consoleCommand reads its lines
+		}
 		words := strings.Split(v.Name, " ")
 		path := ""
 		for _, w := range words[:len(words)-1] {
@@ -89,7 +94,7 @@ func (a *app) verbCommand(v *admin.Verb, use string) *cobra.Command {
 		case "optional":
 			use += " [" + strings.ToUpper(p.Name) + "]"
 			most++
-		case "rest":
+		case "rest", "words":
 			use += " [" + strings.ToUpper(p.Name) + "…]"
 			most = 1 << 20
 		}
@@ -97,6 +102,9 @@ func (a *app) verbCommand(v *admin.Verb, use string) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: v.Help, Long: strings.TrimSpace(sentence(v.Help) + "\n\n" +
 		positionalHelp(v) + v.Long), Args: count(least, most)}
 	for _, p := range v.Params {
+		if p.Arg == "words" {
+			cmd.Flags().SetInterspersed(false) // flags after the first word belong to the words
+		}
 		if p.Arg != "" {
 			continue
 		}
@@ -185,7 +193,7 @@ func (a *app) arguments(cmd *cobra.Command, v *admin.Verb, args []string) (json.
 	for _, p := range v.Params {
 		var err error
 		switch {
-		case p.Arg == "rest":
+		case p.Arg == "rest" || p.Arg == "words":
 			m[p.Name], args = args, nil
 		case p.Arg != "":
 			if len(args) == 0 {
@@ -293,7 +301,7 @@ func (a *app) call(ctx context.Context, v *admin.Verb, args json.RawMessage) (er
 		if _, err := a.out.Write(append(answer, '\n')); err != nil {
 			return err
 		}
-	} else if err := show(a.out, result); err != nil {
+	} else if err := render.Text(a.out, result); err != nil {
 		return err
 	}
 	if f, ok := result.(interface{ Bad() bool }); ok && f.Bad() {
@@ -313,7 +321,7 @@ func (a *app) progress() func(admin.Progress) {
 		}
 		if now := time.Now(); told && now.Sub(last) > 200*time.Millisecond {
 			last = now
-			fmt.Fprintf(a.err, "\r\x1b[K%s %d %s\r", p.Stage, p.Done, p.Text)
+			fmt.Fprintf(a.err, "\r\x1b[K%s\r", p)
 		}
 	}
 }

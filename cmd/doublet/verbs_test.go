@@ -94,8 +94,8 @@ func TestStoppedServer(t *testing.T) {
 		!strings.Contains(errs, "no server runs in "+data) {
 		t.Errorf("stop: %d %s", code, errs)
 	}
-	if code, out, errs := command(t, "", "collect", "--data", data); code != 0 || strings.TrimSpace(out) == "" {
-		t.Errorf("collect: %d %q %s", code, out, errs)
+	if code, out, errs := command(t, "", "purge", "--data", data); code != 0 || strings.TrimSpace(out) == "" {
+		t.Errorf("purge: %d %q %s", code, out, errs)
 	}
 	_, out, _ := command(t, "", "show", "users", "--data", data)
 	if !regexp.MustCompile(`(?s)MESSAGES +UNREAD +BYTES +QUOTA\n.* 0 +0 +0 B +none\n`).MatchString(out) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"doublet/stat/cpu"
 	"errors"
 	"log/slog"
 	"net"
@@ -162,6 +163,7 @@ func (h *server) serveHTTP(name string, l net.Listener, handler http.Handler, cf
 		serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
 	}
 	h.env.Go("door "+name, func() {
+		cpu.Label(name) // requests inherit it
 		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
 			h.env.Log.Error("door closed unexpectedly", "door", name, "error", err)
 		}

@@ -2,6 +2,7 @@ package listen
 
 import (
 	"io"
+	"net"
 	"net/netip"
 	"sync"
 	"testing"
@@ -197,4 +198,46 @@ func TestShare(t *testing.T) {
 	if b.Used() != 0 || len(b.holders) != 0 {
 		t.Errorf("%d bytes and %d holders are left", b.Used(), len(b.holders))
 	}
+}
+
+// TestDrop checks that the connections of one person end, and then those of all who are signed in.
+func TestDrop(t *testing.T) {
+	t.Parallel()
+	s, _, a := openDoor(t, testEnv(), Options{}, Door{Name: "sign", Serve: func(c *Conn) {
+		for c.Await(time.Minute) == nil {
+			line, err := c.ReadLine(100, time.Minute)
+			if err != nil {
+				return
+			}
+			var id [16]byte
+			copy(id[:], line)
+			if c.SignedIn(id) == nil {
+				c.PrintString("in\n")
+			}
+		}
+	}})
+	sign := func(name string) net.Conn {
+		c := dial(t, a)
+		_, _ = io.WriteString(c, name+"\n")
+		expect(t, c, "in\n")
+		return c
+	}
+	ada, again, bob, carol := sign("ada"), sign("ada"), sign("bob"), sign("carol")
+	nobody := dial(t, a)
+	var person [16]byte
+	copy(person[:], "ada\n")
+	if n := s.Drop(person); n != 2 {
+		t.Errorf("%d connections", n)
+	}
+	expectEnd(t, ada)
+	expectEnd(t, again)
+	_, _ = io.WriteString(bob, "bob\n")
+	expect(t, bob, "in\n")
+	if n := s.Drop([16]byte{}); n != 2 {
+		t.Errorf("%d connections of all", n)
+	}
+	expectEnd(t, bob)
+	expectEnd(t, carol)
+	_, _ = io.WriteString(nobody, "dora\n")
+	expect(t, nobody, "in\n")
 }

@@ -46,6 +46,23 @@ func (s *Server) forget(c *Conn) {
 	}
 }
 
+// Drop closes the connections of a person, or those of everybody who is signed in if it is the zero id. It returns
+// their number. A command that runs may not be answered.
+func (s *Server) Drop(person [16]byte) int {
+	s.mu.Lock()
+	var drop []*Conn
+	for c := range s.conns {
+		if c.known && (person == [16]byte{} || c.person == person) {
+			drop = append(drop, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range drop {
+		_ = c.abort()
+	}
+	return len(drop)
+}
+
 // Load is the current load of the server.
 type Load struct {
 	Connections   int // open connections

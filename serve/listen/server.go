@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"doublet/env"
+	"doublet/stat/cpu"
 )
 
 // Stats receives counter increments by name. It may be nil.
@@ -199,6 +200,7 @@ func (s *Server) bind(network, address string) (net.Listener, error) {
 }
 
 func (s *Server) accept(l *Listener) {
+	cpu.Label(l.door.Name) // sessions inherit it
 	wait := time.Duration(0)
 	for {
 		nc, err := l.Accept()

@@ -200,7 +200,7 @@ func (w *Server) home(out http.ResponseWriter, r *http.Request) {
 		return
 	}
 	data := pageData{Server: server, Healthy: w.Alive(r.Context()) == nil}
-	data.Tasks = w.system.Tasks()
+	data.Tasks = w.system.Tasks.Status()
 	for _, f := range figures {
 		for _, e := range w.system.Stats.Snapshot(f.stat) {
 			if strings.EqualFold(e.Name, f.stat) {

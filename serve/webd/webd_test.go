@@ -15,6 +15,11 @@ import (
 	"doublet/web"
 )
 
+// fakeTasks are the tasks of a server that has one.
+type fakeTasks struct{ admin.Tasks }
+
+func (fakeTasks) Status() []admin.Task { return []admin.Task{{Name: "Router", State: "running"}} }
+
 func newServer(t *testing.T) (*Server, *admin.Running) {
 	t.Helper()
 	f := env.TestRealTime(t)
@@ -23,7 +28,7 @@ func newServer(t *testing.T) (*Server, *admin.Running) {
 			Version: "9.9", Started: f.Clock.Now()},
 		Stop:  func() {},
 		Doors: func() []admin.Door { return []admin.Door{{Name: "imap", Address: "127.0.0.1:2143", TLS: "STARTTLS"}} },
-		Tasks: func() []admin.Task { return []admin.Task{{Name: "Router", State: "running"}} },
+		Tasks: fakeTasks{},
 	}
 	var err error
 	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,

@@ -22,7 +22,13 @@ const (
 // Refresh updates the view to what is durable now. After a change of the definition, or with another incarnation of the
 // store, it builds a new generation; readers use the old one until that is done. If ctx ends it, the work done so far
 // is kept. If the design note is deleted, Refresh removes the view and returns ErrNotFound.
-func (v *View) Refresh(ctx context.Context) error {
+func (v *View) Refresh(ctx context.Context) error { return v.update(ctx, false) }
+
+// Rebuild builds a new generation of the view, whatever the state of the present one, which readers use until the new
+// one is done. If ctx ends it, the next Refresh continues.
+func (v *View) Rebuild(ctx context.Context) error { return v.update(ctx, true) }
+
+func (v *View) update(ctx context.Context, anew bool) error {
 	lock := &refreshing[(uint64(v.db)^uint64(v.note))%uint64(len(refreshing))]
 	lock.Lock()
 	defer lock.Unlock()
@@ -55,7 +61,7 @@ func (v *View) Refresh(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	b, err := v.choose(m, text, def, at)
+	b, err := v.choose(m, text, def, at, anew)
 	if err != nil {
 		return err
 	}
@@ -74,11 +80,11 @@ func (v *View) Refresh(ctx context.Context) error {
 }
 
 // choose returns the generation to continue: the active one if it matches the definition and the incarnation of the
-// store, else the one being built if it matches, else a new one.
-func (v *View) choose(m *meta, text string, def *Definition, at layout.Counters) (*branch, error) {
+// store, else the one being built if it matches, else a new one. With anew it is always a new one.
+func (v *View) choose(m *meta, text string, def *Definition, at layout.Counters, anew bool) (*branch, error) {
 	fits := func(b *branch) bool {
 		// Deletions below the floor are no longer recorded.
-		return b != nil && b.Definition == text && b.Incarnation == v.s.Incarnation() && b.Mod >= at.Floor
+		return !anew && b != nil && b.Definition == text && b.Incarnation == v.s.Incarnation() && b.Mod >= at.Floor
 	}
 	if fits(m.Active) && m.Building == nil {
 		return m.Active, nil

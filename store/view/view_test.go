@@ -370,8 +370,13 @@ func (b *bench) randomStep(r *rand.Rand) {
 		b.edit(ids[r.IntN(len(ids))], randomDoc(r))
 	case n < 33:
 		b.destroy(ids[r.IntN(len(ids))])
-	case n < 36:
+	case n < 35:
 		err := b.v.Refresh(&someTurns{context.Background(), 3 + r.IntN(8)})
+		if err != nil && !errors.Is(err, context.Canceled) {
+			b.t.Fatal(err)
+		}
+	case n == 35: // readers use the old generation, and a Refresh continues a Rebuild that was ended
+		err := b.v.Rebuild(&someTurns{context.Background(), 3 + r.IntN(8)})
 		if err != nil && !errors.Is(err, context.Canceled) {
 			b.t.Fatal(err)
 		}

@@ -36,6 +36,7 @@ type Config struct {
 	Cluster   Cluster   `toml:"cluster"`
 	Replica   Replica   `toml:"replica"`
 	OAuth     OAuth     `toml:"oauth"`
+	Tasks     Tasks     `toml:"tasks"`
 	Log       Log       `toml:"log"`
 }
 
@@ -139,7 +140,7 @@ type ACME struct {
 	DNSCommand string `toml:"dns_command" default:""`
 	Root       string `toml:"root" default:""`
 	KeyID      string `toml:"key_id" default:""`
-	MACKey     string `toml:"mac_key" default:""`
+	MACKey     string `toml:"mac_key" default:"" secret:"true"`
 }
 
 // Limits is the section [limits].
@@ -235,7 +236,7 @@ type Filter struct {
 	MilterFail     string   `toml:"milter_fail" default:"tempfail" oneof:"tempfail accept"`
 	Submissions    bool     `toml:"submissions" default:"false"`
 	Rspamd         string   `toml:"rspamd" default:""`
-	RspamdPassword string   `toml:"rspamd_password" default:""`
+	RspamdPassword string   `toml:"rspamd_password" default:"" secret:"true"`
 	RspamdTimeout  Duration `toml:"rspamd_timeout" default:"20s" min:"1s" max:"10m"`
 	RspamdFail     string   `toml:"rspamd_fail" default:"accept" oneof:"tempfail accept"`
 }
@@ -251,6 +252,13 @@ type Reports struct {
 	TLS     bool   `toml:"tls" default:"true" demo:"false"`
 	DMARC   bool   `toml:"dmarc" default:"true" demo:"false"`
 	Address string `toml:"address" default:"postmaster"`
+}
+
+// Tasks is the section [tasks].
+type Tasks struct {
+	Run  string   `toml:"run" default:"all"`
+	At   string   `toml:"at" default:""`
+	Keep Duration `toml:"statistics" default:"840h" min:"24h" max:"43800h"`
 }
 
 // Router is the section [router].

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -303,4 +304,35 @@ func FuzzEdit(f *testing.F) {
 			t.Errorf("%v: %q", err, edited)
 		}
 	})
+}
+
+// TestNotesSettings checks that each setting of notes.ini has settings that exist here, or a reason.
+func TestNotesSettings(t *testing.T) {
+	t.Parallel()
+	list := NotesSettings()
+	if len(list) < 45 {
+		t.Errorf("only %d settings", len(list))
+	}
+	before := ""
+	for _, s := range list {
+		for _, key := range s.Keys {
+			if _, ok := fieldOf(key); !ok {
+				t.Errorf("%s: no setting %s", s.Name, key)
+			}
+		}
+		if len(s.Keys) == 0 && s.Text == "" {
+			t.Errorf("%s: neither a setting nor a reason", s.Name)
+		}
+		if name := strings.ToLower(s.Name); name <= before {
+			t.Errorf("%s is not in alphabetical order", s.Name)
+		} else {
+			before = name
+		}
+		if reference, ok := strings.CutPrefix(s.Text, "As "); ok {
+			reference, _, _ = strings.Cut(strings.TrimSuffix(reference, "."), ":")
+			if !slices.ContainsFunc(list, func(o NotesSetting) bool { return o.Name == reference }) {
+				t.Errorf("%s refers to %s, which is not there", s.Name, reference)
+			}
+		}
+	}
 }

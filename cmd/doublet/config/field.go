@@ -17,6 +17,7 @@ type Entry struct {
 	Demo    string
 	Doc     string
 	Allowed string // "64KB to 2GB", "debug, info, warn or error", or empty
+	Secret  bool   // the value must not be shown
 }
 
 // Section describes one table of the file.
@@ -189,7 +190,7 @@ func Describe() []Entry {
 		all = append(all, Entry{
 			Key: f.key, Env: f.env(), Type: f.typeName(),
 			Default: f.text(&normal), Demo: f.text(&demo),
-			Doc: docs[f.key], Allowed: f.allowed(),
+			Doc: docs[f.key], Allowed: f.allowed(), Secret: f.tag.Get("secret") != "",
 		})
 	}
 	return all
@@ -213,6 +214,24 @@ func (c Config) Get(key string) (string, bool) {
 		return "", false
 	}
 	return f.text(&c), true
+}
+
+// Put sets a setting from text in the form of an environment variable. It fails if the key or the value is bad.
+func (c *Config) Put(key, value string) error {
+	f, ok := fieldOf(key)
+	if !ok {
+		return &Error{"setting", key, unknown(key)}
+	}
+	next := *c
+	err := f.parse(&next, value)
+	if err == nil {
+		err = f.check(&next)
+	}
+	if err != nil {
+		return &Error{"setting", key, err}
+	}
+	*c = next
+	return nil
 }
 
 // MapDoors replaces the address of every open door with the result of change.

@@ -92,8 +92,9 @@ It may be absent. An environment variable goes over the file, a flag over both. 
 ` + "`doublet init`" + ` writes only what was chosen. ` + "`doublet config show`" + ` prints what differs from
 the defaults, with ` + "`--defaults`" + ` everything; ` + "`config set`" + ` changes settings in the file,
 ` + "`config check`" + ` reports mistakes, and ` + "`config apply`" + ` (or SIGHUP) makes the running server
-take what it can: ` + "`log.level`, `[verify]`, `[filter]`, `limits.recipients`" + ` and the limits of
-connections and people. It names the settings that take effect after a restart.
+take what it can: ` + "`log.level`, `[tasks]`, `[verify]`, `[filter]`, `limits.recipients`" + ` and the limits of
+connections and people. In ` + "`doublet console`, `set configuration NAME=VALUE`" + ` does both for such a
+setting. It names the settings that take effect after a restart.
 
 Sizes are written with a unit (50MB, 1.5GB; powers of 1024), durations too (500us, 30s, 1h30m).
 The third column is the value of ` + "`doublet serve`" + `, the fourth that of ` + "`doublet demo`" + `
@@ -120,6 +121,7 @@ where it differs.
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(key), e.Type, code(e.Default), demo, doc)
 		}
 	}
+	b.WriteString(notesMarkdown())
 	return b.String()
 }
 

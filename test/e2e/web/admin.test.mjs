@@ -168,8 +168,63 @@ test("the queue, sessions, statistics and the log are live; what administrators 
   await page.context().close();
 });
 
+test("the console runs Domino's commands, completes and remembers them; the role alone opens no files; a chart goes back in time", async () => {
+  const page = await open();
+  const words = Promise.all(["commands", "tasks"].map((x) => page.waitForResponse((r) => r.url().endsWith(`/show/${x}`))));
+  await enter(page, "#/console");
+  await (await words).reduce((before, r) => before.then(() => r.finished()), Promise.resolve());
+  const input = page.locator("#console-line");
+  const shown = (kind, text) => page.locator(`.console .${kind}`, { hasText: text }).first().waitFor();
+  await input.pressSequentially("sh");
+  await input.press("Tab");
+  await input.pressSequentially("ta");
+  await input.press("Tab");
+  assert.equal(await input.inputValue(), "show tasks");
+  await input.press("Enter");
+  await shown("typed", "> show tasks");
+  await shown("output", "Router");
+  await input.fill("tell snooze quit");
+  await input.press("Enter");
+  await shown("output", "snooze has quit");
+  await input.fill("load snooze");
+  await input.press("Enter");
+  await shown("output", "snooze is loaded");
+  await input.fill("frobnicate");
+  await input.press("Enter");
+  await shown("failed", "help lists the commands");
+  await input.fill("backup /tmp/nowhere");
+  await input.press("Enter");
+  await shown("failed", "only on the server's machine");
+  await input.press("ArrowUp");
+  await input.press("ArrowUp");
+  await input.press("ArrowUp");
+  assert.equal(await input.inputValue(), "load snooze");
+  await input.fill("tell router r");
+  await input.press("Tab");
+  await input.press("Tab");
+  await shown("output", "release");
+  const end = page.waitForResponse((r) => r.url().endsWith("/show/log")); // finds where the log ends
+  await page.getByLabel("Show the log as it grows").check();
+  await (await end).finished();
+  await input.fill("show server");
+  await input.press("Enter");
+  await shown("logged", 'verb="show server" by="Alice Liddell"');
+  await input.fill("collect");
+  await input.press("Enter");
+  await shown("output", "statistics, removed");
+  await input.fill("exit");
+  await input.press("Enter");
+  await page.waitForSelector(".headline");
+  await page.click(".side >> text=Statistics");
+  await page.selectOption("select[name=range]", "24");
+  await page.waitForSelector(".chart small:has-text('24')");
+  await page.waitForFunction(() => [...document.querySelectorAll(".chart")].some((c) => c.textContent.includes("24") && !c.textContent.includes("–")));
+  assert.deepEqual(page.wrong.filter((w) => !/40[034]/.test(w)), []);
+  await page.context().close();
+});
+
 test("nobody is kept out: axe finds nothing, wide and narrow, light and dark, in three languages; keys lead everywhere", async () => {
-  for (const [at, pages] of [[{}, ["overview", "people", "groups", "databases", "domains", "queue", "sessions", "statistics", "log", "cluster"]], [{ width: 390, height: 844, dark: true, language: "de-DE" }, ["overview", "people", "queue"]], [{ width: 1024, dark: true, language: "zh-CN" }, ["people"]]]) {
+  for (const [at, pages] of [[{}, ["overview", "people", "groups", "databases", "domains", "queue", "sessions", "statistics", "console", "log", "cluster"]], [{ width: 390, height: 844, dark: true, language: "de-DE" }, ["overview", "people", "queue"]], [{ width: 1024, dark: true, language: "zh-CN" }, ["people"]]]) {
     const page = await open(at);
     await enter(page);
     for (const name of pages) {

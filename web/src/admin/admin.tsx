@@ -11,6 +11,7 @@ import { Ask, Frame, Menu, Toasts } from "../ui/above";
 import { Domino, DominoFace, Icon, type IconName } from "../ui/icons";
 import { leave } from "../ui/leave";
 import { Cluster } from "./cluster";
+import { Console } from "./console";
 import { Databases } from "./databases";
 import { Domains } from "./domains";
 import { Groups } from "./groups";
@@ -34,6 +35,7 @@ const pages: Record<string, { icon: IconName; title: () => string; page: () => p
   sessions: { icon: "device", title: () => ta("sessions"), page: Sessions, key: "s" },
   cluster: { icon: "cluster", title: () => ta("cluster"), page: Cluster, key: "c" },
   statistics: { icon: "chart", title: () => ta("statistics"), page: Statistics, key: "t" },
+  console: { icon: "terminal", title: () => ta("console"), page: Console, key: "x" },
   log: { icon: "log", title: () => ta("log"), page: Log, key: "l" },
 };
 

@@ -1,4 +1,4 @@
-// Charts: a line over the last minutes, drawn in SVG from what a page has measured since it was opened.
+// Charts: a line over the last minutes or hours, drawn in SVG.
 
 import { useRef } from "preact/hooks";
 import { useSignal } from "@preact/signals";
@@ -21,14 +21,14 @@ function round(n: number): number {
 }
 
 /** A chart of points; text says a value for people. It says its last value to who does not see it. */
-export function Chart({ title, points, text, tone = "accent", note }: { title: string; points: Point[]; text: (v: number) => string; tone?: "accent" | "flag"; note?: string }) {
+export function Chart({ title, points, text, tone = "accent", note, hours = 0 }: { title: string; points: Point[]; text: (v: number) => string; tone?: "accent" | "flag"; note?: string; hours?: number }) {
   const at = useSignal<number | null>(null);
   const box = useRef<SVGSVGElement>(null);
   const last = points.at(-1);
   const end = last?.at ?? 0;
   // A page that was opened just now shows its first minute, then the last five.
   const minutes = points.length > 1 && end - points[0]!.at > 60_000 ? 5 : 1;
-  const start = end - minutes * 60_000;
+  const start = end - (hours > 0 ? hours * 3_600_000 : minutes * 60_000);
   const top = round(Math.max(...points.map((p) => p.value), 0) * 1.05);
   const x = (p: Point) => ((p.at - start) / (end - start || 1)) * width;
   const y = (p: Point) => height - 2 - (p.value / top) * (height - 8);
@@ -50,7 +50,7 @@ export function Chart({ title, points, text, tone = "accent", note }: { title: s
         {inside.length > 1 && <path class="over" d={line} />}
         {near && <line class="cross" x1={x(near)} x2={x(near)} y1={0} y2={height} />}
       </svg>
-      <small><span>{note ?? minutes === 1 ? ta("minute") : ta("minutes", minutes)}</span><span>{text(top)}</span></small>
+      <small><span>{hours > 0 ? ta("hours", hours) : note ?? minutes === 1 ? ta("minute") : ta("minutes", minutes)}</span><span>{text(top)}</span></small>
     </figure>
   );
 }

@@ -34,7 +34,7 @@ export function Overview() {
         <div class="columns">
           <section class="block"><h2>{ta("tasks")}</h2>
             <ul class="plain-list tight-list overview-tasks">{(tasks.value.value ?? []).map((x) => (
-              <li key={x.name}><span class={`dot ${x.error ? "bad" : x.state === "running" ? "good" : ""}`} /><span class="what"><span>{x.name}</span><small>{x.error ? x.error : x.state === "running" ? ta("running") : x.next_run ? `${ta("nextRun")} ${shortDate(x.next_run)}` : ta("idle")}</small></span>{x.failed > 0 && <Badge kind="warn">{x.failed} {ta("failed")}</Badge>}</li>
+              <li key={x.name}><span class={`dot ${x.error ? "bad" : x.state === "running" ? "good" : ""}`} /><span class="what"><span>{x.name}</span><small>{x.error ? x.error : x.state === "running" ? ta("running") : x.next_run ? `${ta("nextRun")} ${shortDate(x.next_run)}` : ta("idle")}</small></span>{x.crashes > 0 ? <Badge kind="bad">{x.crashes} {ta("crashes")}</Badge> : x.failed > 0 && <Badge kind="warn">{x.failed} {ta("failed")}</Badge>}</li>
             ))}</ul></section>
           <section class="block"><h2>{ta("doors")}</h2>
             <ul class="plain-list tight-list overview-tasks">{(s?.doors ?? []).map((d) => <li key={d.name}><Icon name={d.tls === "TLS" ? "lock" : "globe"} /><span class="what"><span>{d.name}</span><small>{d.address}{d.tls ? ` · ${d.tls}` : ""}</small></span></li>)}</ul>

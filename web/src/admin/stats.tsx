@@ -3,7 +3,7 @@ import { useEffect } from "preact/hooks";
 import { count, size } from "../text";
 import { Icon } from "../ui/icons";
 import { Chart, type Point } from "./chart";
-import { gauge, paused, rate, stats, total, watch } from "./measure";
+import { gauge, hours, paused, rate, show, stats, total, watch } from "./measure";
 import { Find, Head } from "./parts";
 import { span, ta } from "./text";
 import type { Stat } from "./verbs";
@@ -31,7 +31,7 @@ export const views = {
 };
 
 export function One({ view }: { view: View }) {
-  return <Chart title={view.title} points={view.points} text={view.text} {...(view.tone ? { tone: view.tone } : {})} />;
+  return <Chart title={view.title} points={view.points} text={view.text} hours={hours.value} {...(view.tone ? { tone: view.tone } : {})} />;
 }
 
 /** A statistic as a chart: a counter as what it grows in a second. */
@@ -51,6 +51,7 @@ export function Statistics() {
   const text = useSignal("");
   const own = useSignal<string[]>([]);
   useEffect(watch, []);
+  useEffect(() => () => show(0), []); // other pages show the last minutes
   const all = [...stats.value.values()];
   const want = text.value.toLowerCase();
   const list = want ? all.filter((s) => s.name.toLowerCase().includes(want) || s.help?.toLowerCase().includes(want)) : all;
@@ -58,6 +59,8 @@ export function Statistics() {
   return (
     <section class="pane whole" aria-label={ta("statistics")}>
       <Head title={ta("statistics")}>
+        <label class="field tight"><span class="visually-hidden">{ta("range")}</span><select name="range" value={String(hours.value)} onChange={(e) => show(Number(e.currentTarget.value))}>
+          <option value="0">{ta("range_live")}</option><option value="24">{ta("range_day")}</option><option value="168">{ta("range_week")}</option><option value="840">{ta("range_month")}</option></select></label>
         <span class={`live ${paused.value ? "" : "on"}`}>{paused.value ? ta("stopped") : ta("live")}</span>
         <button class="tool" aria-label={paused.value ? ta("resume") : ta("pause")} title={paused.value ? ta("resume") : ta("pause")} onClick={() => (paused.value = !paused.value)}><Icon name={paused.value ? "play" : "pause"} /></button>
       </Head>

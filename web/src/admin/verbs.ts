@@ -170,8 +170,11 @@ export interface Server {
 export interface Task {
   name: string;
   state: string;
+  since?: string;
   runs: number;
   failed: number;
+  crashes: number;
+  progress?: string;
   last_run?: string;
   next_run?: string;
   took?: string;
@@ -185,6 +188,8 @@ export interface Stat {
   text?: string;
   unit?: string;
   help?: string;
+  /** The time of a stored value. */
+  time?: string;
 }
 
 export interface LogLine {

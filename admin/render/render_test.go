@@ -1,17 +1,18 @@
-package main
+package render_test
 
 import (
 	"strings"
 	"testing"
 
 	"doublet/admin"
+	"doublet/admin/render"
 )
 
 // TestShowEmbedded checks that the fields of an embedded struct are shown like the struct's own.
 func TestShowEmbedded(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	if err := show(&b, admin.RestoredDatabase{Database: admin.Database{Title: "Ada", Kind: "mail"},
+	if err := render.Text(&b, admin.RestoredDatabase{Database: admin.Database{Title: "Ada", Kind: "mail"},
 		Generation: 7}); err != nil {
 		t.Fatal(err)
 	}
@@ -32,14 +33,20 @@ func TestShowStrangers(t *testing.T) {
 		Name string `json:"name"`
 	}{{"\x1b]0;owned\x07Ann\r\u009b2J"}, {"\u202egpj.exe\u2066"}, {"Größe 台北 \xff"}}
 	var b strings.Builder
-	if err := show(&b, &rows); err != nil {
+	if err := render.Text(&b, &rows); err != nil {
 		t.Fatal(err)
 	}
 	want := "NAME\n\\u{1b}]0;owned\\u{7}Ann\\u{d}\\u{9b}2J\n\\u{202e}gpj.exe\\u{2066}\nGröße 台北 \\xff\n"
 	if b.String() != want {
 		t.Errorf("got %q\nwant %q", b.String(), want)
 	}
-	if text := plainText("one\r\ntwo\tthree\n"); text != "one\r\ntwo\tthree\n" {
-		t.Errorf("%q", text)
+	b.Reset()
+	if err := render.Text(&b, &plain{"one\r\ntwo\tthree\n"}); err != nil || b.String() != "one\r\ntwo\tthree\n" {
+		t.Errorf("%q %v", b.String(), err)
 	}
 }
+
+// plain is a result with a text of its own.
+type plain struct{ text string }
+
+func (p plain) Text() string { return p.text }

@@ -1,4 +1,5 @@
-package main
+// Package render prints the results of administrative verbs for people: a list as a table, a struct as lines.
+package render
 
 import (
 	"fmt"
@@ -9,8 +10,8 @@ import (
 	"time"
 )
 
-// show prints the result of a verb as text: by its method Text if it has one, a list as a table, a struct as lines.
-func show(w io.Writer, result any) error {
+// Text prints the result of a verb as text: by its method Text if it has one, a list as a table, a struct as lines.
+func Text(w io.Writer, result any) error {
 	w = printable{w}
 	if t, ok := result.(interface{ Text() string }); ok {
 		_, err := io.WriteString(w, t.Text())

@@ -12,8 +12,8 @@ import (
 	"doublet/store"
 )
 
-// TestCollectFolders checks that Collect deletes the rest of a folder whose deletion a crash interrupted.
-func TestCollectFolders(t *testing.T) {
+// TestPurgeFolders checks that Purge deletes the rest of a folder whose deletion a crash interrupted.
+func TestPurgeFolders(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	ctx := context.Background()
@@ -36,7 +36,7 @@ func TestCollectFolders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Collect(ctx); err != nil {
+	if _, err := s.Purge(ctx); err != nil {
 		t.Error(err)
 	}
 	_ = s.Store.Read(ctx, note.System, i.ID, func(r *store.Reader) error {
@@ -56,8 +56,8 @@ type lateClock struct {
 // Now implements env.Clock.
 func (c lateClock) Now() time.Time { return c.Clock.Now().Add(c.by) }
 
-// TestCollectEntries checks that Collect destroys removed contacts after 30 days, and not before.
-func TestCollectEntries(t *testing.T) {
+// TestPurgeEntries checks that Purge destroys removed contacts after 30 days, and not before.
+func TestPurgeEntries(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSystem(t), context.Background()
 	f := withContact(t, s)
@@ -71,7 +71,7 @@ func TestCollectEntries(t *testing.T) {
 		late, then := *s.System, *s.Env
 		then.Clock = lateClock{s.Env.Clock, time.Duration(x.days) * 24 * time.Hour}
 		late.Env = &then
-		out, err := late.Collect(ctx)
+		out, err := late.Purge(ctx)
 		if err != nil || out.Entries != x.purged {
 			t.Errorf("after %d days: %+v, %v", x.days, out, err)
 		}

@@ -19,8 +19,8 @@ const keepRemoved = 30 * 24 * time.Hour
 // keepEntries is the time during which a removed calendar entry or contact can be restored.
 const keepEntries = 30 * 24 * time.Hour
 
-// Collected is the result of Collect.
-type Collected struct {
+// Purged is the result of Purge.
+type Purged struct {
 	People    int  `json:"people_and_groups"`
 	Databases int  `json:"databases"`
 	Entries   int  `json:"calendar_entries_and_contacts"`
@@ -32,8 +32,8 @@ type Collected struct {
 const keepUploads = 24 * time.Hour
 
 // Text returns the result as text for people.
-func (r Collected) Text() string {
-	if r == (Collected{}) {
+func (r Purged) Text() string {
+	if r == (Purged{}) {
 		return "there was nothing to take away\n"
 	}
 	return fmt.Sprintf("took away %d removed people and groups, %d databases, %d calendar entries and "+
@@ -41,8 +41,8 @@ func (r Collected) Text() string {
 		r.People, r.Databases, r.Entries, r.Objects, r.Rewritten)
 }
 
-// collectMailFile deletes old folders, uploads, and removed entries of calendars and address books.
-func (s *System) collectMailFile(ctx context.Context, db note.DatabaseID, out *Collected) error {
+// purgeMailFile deletes old folders, uploads, and removed entries of calendars and address books.
+func (s *System) purgeMailFile(ctx context.Context, db note.DatabaseID, out *Purged) error {
 	if _, err := s.Mailbox.PurgeDeleted(ctx, db); err != nil {
 		return err
 	}
@@ -62,15 +62,15 @@ func except(err error, these ...error) error {
 	return err
 }
 
-// Collect deletes removed people and databases that can no longer be restored, folders whose deletion a crash
+// Purge deletes removed people and databases that can no longer be restored, folders whose deletion a crash
 // interrupted, old expunges and stubs, unreferenced messages and objects, and the part of the feed that every reader
 // has passed. Each step may be repeated. A step that fails does not stop the others.
-func (s *System) Collect(ctx context.Context) (Collected, error) {
-	var out Collected
+func (s *System) Purge(ctx context.Context) (Purged, error) {
+	var out Purged
 	var errs []error
 	step := func(name string, err error) bool {
 		if err != nil {
-			errs = append(errs, fmt.Errorf("collect: %s: %w", name, err))
+			errs = append(errs, fmt.Errorf("purge: %s: %w", name, err))
 		}
 		return err == nil && ctx.Err() == nil
 	}
@@ -94,7 +94,7 @@ func (s *System) Collect(ctx context.Context) (Collected, error) {
 			break
 		}
 		if i.Kind == mailbox.Kind && i.State == layout.InService {
-			err := s.collectMailFile(ctx, i.ID, &out)
+			err := s.purgeMailFile(ctx, i.ID, &out)
 			step("folders of database "+i.ID.String(), except(err, store.ErrNotHome)) // its home does this
 		}
 		err := s.Store.Maintain(ctx, i.ID)
