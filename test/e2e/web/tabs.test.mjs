@@ -19,7 +19,7 @@ test("ten tabs show the same, and send what waits once", { timeout: 180_000 }, a
     if (!(route.request().postData() ?? "").includes('"EmailSubmission/set"')) return route.fallback();
     if (cut) return route.abort();
     told.push(route.request().url());
-    await new Promise((done) => setTimeout(done, 1000)); // the others would ask meanwhile whether it is sent
+    await new Promise((done) => setTimeout(done, 1000)); // time for the others to ask for it
     return route.fallback();
   });
   await context.addInitScript(() => localStorage.setItem("doublet:preferences", JSON.stringify({ undoSeconds: 0 })));
