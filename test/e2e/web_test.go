@@ -51,6 +51,15 @@ func browseHalf(t *testing.T, early bool) {
 	browse(t, 12*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"]}, files...)
 }
 
+// TestBrowserFirefox goes the main ways through the client in Firefox.
+func TestBrowserFirefox(t *testing.T) {
+	t.Parallel()
+	firefox := external.Need(t, "firefox-esr")[0]
+	s := demo(t)
+	browse(t, 4*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"],
+		"FIREFOX=" + firefox}, "firefox.mjs")
+}
+
 // TestBrowserMany uses a folder of 100,000 messages.
 func TestBrowserMany(t *testing.T) {
 	t.Parallel()

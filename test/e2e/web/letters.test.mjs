@@ -16,6 +16,8 @@ const htmlOf = (name) => source(name).slice(source(name).indexOf("\n\n") + 2);
 const send = (subject, text) => deliver("news@letters.example", "harry@example.com", text.replace(/^Subject: .*/m, `Subject: ${subject}`).replace(/^Message-ID: .*/m, `Message-ID: <${subject.replace(/\W/g, "")}@letters.example>`));
 const made = (html) => `From: Nora <nora@letters.example>\nTo: harry@example.com\nSubject: x\nMessage-ID: <x>\nDate: Sat, 21 Nov 2026 10:00:00 +0000\nMIME-Version: 1.0\nContent-Type: text/html; charset=utf-8\n\n${html}\n`;
 
+const gif = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7";
+
 async function enter(options) {
   const page = await open(options);
   await send(`First letter ${run}`, made("<p>so that there is a row</p>"));
@@ -64,7 +66,7 @@ test("letters of big senders are shown as the browser shows them, in no more tha
     assert.doesNotMatch(s.text, /hidden line/, name);
     // The same in a sandbox, with what the client leaves open: the font and the border around it.
     await raw.setViewportSize({ width: s.width, height: 900 });
-    await raw.setContent(`<!DOCTYPE html><style>body{margin:0;padding:8px;box-sizing:border-box;font:15px/1.5 system-ui,sans-serif}</style><iframe sandbox="allow-same-origin" style="border:0;position:fixed;inset:0;width:100%;height:100%"></iframe>`);
+    await raw.setContent(`<!DOCTYPE html><style>body{font:15px/1.5 system-ui,sans-serif}</style><iframe sandbox="allow-same-origin" style="border:0;position:fixed;inset:0;width:100%;height:100%"></iframe>`);
     const expected = await raw.evaluate(async ([html, layout]) => {
       const f = document.querySelector("iframe");
       f.srcdoc = `<!DOCTYPE html>${document.querySelector("style").outerHTML}${html.replace(/<!doctype html>/i, "")}`;
@@ -115,6 +117,7 @@ test("on a dark page plain mail is dark and readable, designed mail is on a ligh
     const e = b.querySelector("p,div,td") ?? b;
     let g = e;
     while (g.parentElement && /rgba\(0, 0, 0, 0\)/.test(getComputedStyle(g).backgroundColor)) g = g.parentElement;
+    if (/rgba\(0, 0, 0, 0\)/.test(getComputedStyle(g).backgroundColor)) g = window.frameElement; // the sheet below the message
     const light = (c) => c.match(/\d+/g).slice(0, 3).reduce((a, x) => a + Number(x), 0) / 3;
     return { text: light(getComputedStyle(e).color), ground: light(getComputedStyle(g).backgroundColor) };
   });
@@ -185,6 +188,42 @@ test("links show where they lead, by the pointer and by the keyboard; one that n
   await page.context().close();
 });
 
+test("links within a letter lead to their place, and the areas of a picture to their pages", async () => {
+  const page = await enter();
+  await send(`Within ${run}`, made(`<p><a href="#far">the end</a></p><map name="m"><area shape="rect" coords="0,0,60,60" href="https://shop.example/area" alt="area"></map><img src="${gif}" usemap="#m" width="120" height="60" alt=""><div style="height:3000px"></div><p><a name="far"></a>far below</p><p><a href="#top">up</a> <a href="#%zz">nowhere</a></p>`));
+  await show(page, `Within ${run}`);
+  const frame = page.frameLocator(".mail iframe");
+  const steps = await page.evaluate(() => history.length);
+  await frame.getByText("the end").click();
+  await page.waitForFunction(() => { const f = document.querySelector(".mail iframe"); return f.getBoundingClientRect().top + f.contentDocument.getElementById("far").getBoundingClientRect().top < innerHeight; });
+  await frame.getByText("nowhere").click();
+  await frame.getByText("up").click();
+  await page.waitForFunction(() => document.querySelector(".mail iframe").getBoundingClientRect().top >= 0);
+  assert.equal(await page.evaluate(() => history.length), steps);
+  const opened = page.context().waitForEvent("page");
+  await frame.locator("img").click({ position: { x: 20, y: 20 } });
+  await (await opened).close();
+  assert.ok(page.foreign.every((u) => u === "https://shop.example/area"), page.foreign.join());
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("what is higher than its place is not cut, and a picture that is not loaded keeps its place", async () => {
+  const page = await enter();
+  await send(`Places ${run}`, made(`<div style="height:50px">${"<p>line</p>".repeat(20)}<p>last line</p></div>`));
+  await show(page, `Places ${run}`);
+  const s = await shown(page);
+  assert.ok(s.cut <= 1, String(s.cut));
+  assert.ok(await page.frameLocator(".mail iframe").getByText("last line").evaluate((e) => e.getBoundingClientRect().bottom <= window.frameElement.clientHeight));
+  await send(`Unloaded ${run}`, made(`<img src="https://pictures.example/one.png" width="300" height="90" alt="one"><br><img src="https://pictures.example/two.png" width="2000" height="500">`));
+  await show(page, `Unloaded ${run}`);
+  const { pictures, width } = await shown(page);
+  assert.deepEqual(pictures[0], [300, 90]);
+  assert.ok(pictures[1][0] <= width && Math.abs(pictures[1][0] / pictures[1][1] - 4) < 0.1, pictures[1].join());
+  assert.deepEqual([page.wrong, page.foreign], [[], []]);
+  await page.context().close();
+});
+
 test("pictures of a sender are shown always when that is asked for, and no longer when it is taken back", async () => {
   const page = await enter();
   await send(`Pictures one ${run}`, source("remote-pictures"));
@@ -238,7 +277,6 @@ test("style sheets load nothing, leave nothing out of its place, and make no fra
   await page.context().close();
 });
 
-const gif = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7";
 const big = {
   "5,000 rows": `<table border="1">${Array.from({ length: 5000 }, (_, i) => `<tr><td style="color:#333">${i}</td><td>Name ${i}</td><td align="right">${i * 3}.50</td><td>text</td></tr>`).join("\n")}</table>`,
   "2,000 pictures": Array.from({ length: 2000 }, (_, i) => `<img src="${gif}" width="${20 + i % 30}" height="20" alt="">`).join("\n"),
@@ -256,6 +294,12 @@ test("mail of a size that nobody makes by hand is shown in bounded time, down to
     await show(page, `${name} ${run}`);
     const s = await shown(page);
     assert.ok(s.cut <= 1 && s.spare <= 2 && (s.scroll <= s.width + 1 || s.scrolls), `${name}: ${JSON.stringify({ ...s, cells: 0, pictures: 0, text: 0 })}`);
+    // The work is bounded by numbers, not by time: rules are kept, and tried on elements, up to these.
+    const work = await page.evaluate(() => {
+      const d = document.querySelector(".mail iframe").contentDocument;
+      return { rules: Array.from(d.styleSheets).reduce((n, sheet) => n + sheet.cssRules.length, 0), elements: d.querySelectorAll("*").length };
+    });
+    assert.ok(work.rules <= 2020 && (work.rules <= 120 || work.rules * work.elements <= 6_000_000), `${name}: ${JSON.stringify(work)}`);
     const end = page.frameLocator(".mail iframe").getByText("the end");
     await end.scrollIntoViewIfNeeded();
     assert.ok((await end.boundingBox()).y < 900, name);

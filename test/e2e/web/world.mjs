@@ -5,16 +5,21 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createConnection } from "node:net";
-import { chromium } from "playwright-core";
+import playwright from "playwright-core";
 
 export const base = process.env.WEB;
 const smtp = Number(process.env.SMTP);
 const axe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 
-export const browser = await chromium.launch({
+/**
+ * Chromium, or with FIREFOX a Firefox as distributions have it: by WebDriver BiDi, which this version of playwright-core has under a
+ * name that it does not document yet. Its documented "firefox" needs a build of its own.
+ */
+const firefox = process.env.FIREFOX;
+export const browser = await (firefox ? playwright._bidiFirefox.launch({ channel: "moz-firefox", executablePath: firefox, headless: true }) : playwright.chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-});
+}));
 
 /**
  * A page of a browser of its own; what goes wrong in it is in page.wrong, what it asks other servers for in page.foreign. Without a
@@ -93,7 +98,13 @@ export async function barriers(page) {
 export const row = (page, text) => page.locator(".row", { hasText: text }).first();
 
 /** Sends at once what is sent. */
-export const atOnce = (page) => page.addInitScript(() => localStorage.setItem("doublet:preferences", JSON.stringify({ undoSeconds: 0 })));
+export const atOnce = (page) => page.addInitScript(() => {
+  try {
+    localStorage.setItem("doublet:preferences", JSON.stringify({ undoSeconds: 0 }));
+  } catch {
+    // Firefox runs this in about:blank too, which has no storage
+  }
+});
 
 /** Begins a message. */
 export async function begin(page, to, subject, text) {

@@ -261,6 +261,19 @@ async function keep(where: Place): Promise<void> {
     if (place.value !== where || !online.value) return;
     await attempt(() => fetchMessages(missing.slice(i, i + 10))).catch(() => undefined);
   }
+  await trim();
+}
+
+/** The numbers of rows and messages in the browser beside those of the kept beginnings of folders: what was read last stays a while. */
+const beside = { rows: 2000, messages: 500 };
+
+/** Drops copies beyond these numbers, those with the lowest ids first. */
+async function trim(): Promise<void> {
+  const stay = new Set(((await db.all<Id[]>("lists")) ?? []).flat());
+  for (const store of ["rows", "messages"] as const) {
+    const others = ((await db.keys(store)) ?? []).filter((id) => !stay.has(String(id)));
+    await db.remove(store, ...others.slice(0, Math.max(0, others.length - beside[store])));
+  }
 }
 
 /** The windows that are kept up to date: the first, and those that are shown. */

@@ -5,15 +5,16 @@ const smallest = 0.5;
 /** A frame of more pixels is scrolled inside. */
 const highest = 1_000_000;
 
-/** The style of what a message leaves open. The message's own sheets come after it. */
+/** The style of what a message leaves open. The message's own sheets come after it. The sheet of paper below is the box's, so that a message's own background reaches its borders. A picture that is not loaded is as large as it says, with its words inside. */
 const base = `
-html{background:#fff;color:#1f2429}
-body{margin:0;padding:8px;box-sizing:border-box;font:15px/1.5 system-ui,sans-serif;overflow-wrap:break-word}
+html{color:#1f2429}
+body{max-width:-moz-available;max-width:-webkit-fill-available;font:15px/1.5 system-ui,sans-serif;overflow-wrap:break-word}
 img{max-width:100%}
+:where(img:not([src])){display:inline-block;overflow:hidden}
 td img,th img{max-width:var(--widest)}
 pre{white-space:pre-wrap}
 blockquote{margin:8px 0;padding-left:12px;border-left:3px solid #dcd6c9;color:#565e67}
-html[data-tone="dark"]{color-scheme:dark;background:#22282e;color:#ebe8e1}
+html[data-tone="dark"]{color-scheme:dark;color:#ebe8e1}
 html[data-tone="dark"] blockquote{border-color:#4a535c;color:#a3abb4}
 html[data-tone="dark"] a{color:#5fcbb0}
 `;
@@ -61,15 +62,27 @@ export function fill(d: Document, of: Shown): void {
   if (of.sheets) sheet(d, of.sheets);
   if (of.tone === "plain") sheet(d, plainDark);
   d.body.innerHTML = of.html;
-  for (const img of d.body.querySelectorAll("img")) keepRatio(img);
 }
 
-/** A picture of a stated size that has to become narrower becomes lower as much. */
-function keepRatio(img: HTMLImageElement): void {
-  const w = Number(img.getAttribute("width")), h = Number(img.getAttribute("height"));
-  if (!(w > 0 && h > 0) || img.style.width || img.style.height) return;
-  img.style.aspectRatio = `${w} / ${h}`;
-  img.style.height = "auto";
+/** Pictures that state both sizes in attributes alone, with the height that goes with each width. */
+function stated(d: Document): [img: HTMLImageElement, width: number, ratio: number][] {
+  const sizes = Array.from(d.images, (img): [HTMLImageElement, number, number] => {
+    const w = Number(img.getAttribute("width"));
+    return [img, w, Number(img.getAttribute("height")) / w];
+  });
+  return sizes.filter(([img, w, ratio]) => w > 0 && ratio > 0 && Number.isFinite(ratio) && !img.style.width && !img.style.height);
+}
+
+/** A picture that had to become narrower becomes lower as much. A length, since one that is not loaded has no ratio. */
+function keepRatios(of: ReturnType<typeof stated>): void {
+  const widths = of.map(([img]) => img.width); // all are read before any is written: one layout
+  of.forEach(([img, w, ratio], i) => (img.style.height = widths[i]! > 0 && widths[i]! < w ? `${widths[i]! * ratio}px` : ""));
+}
+
+/** The height of all of a message: what is higher than an element of a fixed height is not part of the root's. */
+function heightOf(root: HTMLElement, body: HTMLElement): number {
+  const top = root.getBoundingClientRect().top;
+  return Math.max(root.getBoundingClientRect().bottom, body.getBoundingClientRect().top + body.scrollHeight) - top;
 }
 
 /** Keeps a frame as wide and high as its content needs, within the box around it. Returns what ends that. */
@@ -77,6 +90,7 @@ export function fit(frame: HTMLIFrameElement, box: HTMLElement): () => void {
   const d = frame.contentDocument!;
   const root = d.documentElement;
   const rightToLeft = d.body.querySelector("[dir=rtl i],[style*='direction: rtl']") !== null;
+  const pictures = stated(d);
   let column = 0, width = 0, wide = false;
   const scrolled = (x: boolean, y: boolean) => hold(root, { "overflow-x": x ? "auto" : "hidden", "overflow-y": y ? "auto" : "hidden" });
   const needs = () => Math.max(root.scrollWidth, rightToLeft ? reach(d, width) : 0);
@@ -111,7 +125,8 @@ export function fit(frame: HTMLIFrameElement, box: HTMLElement): () => void {
     }
     const scale = column / width;
     const bar = wide ? Math.max(0, frame.clientHeight - root.clientHeight) : 0;
-    const high = Math.max(24, Math.ceil(root.getBoundingClientRect().height) + bar);
+    keepRatios(pictures);
+    const high = Math.max(24, Math.ceil(heightOf(root, d.body)) + bar);
     scrolled(wide, high > highest);
     frame.style.height = `${Math.min(highest, high)}px`;
     frame.style.transform = scale < 1 ? `scale(${scale})` : "";

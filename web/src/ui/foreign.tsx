@@ -10,6 +10,7 @@ import { t } from "../text";
 import { fill, fit, type Shown } from "./fit";
 import { safeLetter, type Letter } from "./letter";
 import { leadOf, type Lead } from "./links";
+import { unescaped } from "./quoted";
 import { mailto, write } from "./writing";
 
 /** The look of a message: dark in the page's colours if it has none, in its own if it is dark, else light. */
@@ -31,8 +32,18 @@ function passKey(frame: HTMLIFrameElement, e: KeyboardEvent): void {
 
 const linkAt = (e: Event) => (e.target as Element).closest?.("a[href]");
 
+/** Scrolls to a place in the message. The browser itself would make it a step of the history. */
+function jump(a: Element): void {
+  const id = unescaped(a.getAttribute("href")!.slice(1));
+  (a.ownerDocument.getElementById(id) ?? (/^(?:top)?$/iu.test(id) ? a.ownerDocument.body : null))?.scrollIntoView();
+}
+
 function follow(e: MouseEvent): void {
   const a = linkAt(e), lead = leadOf(a);
+  if (a?.getAttribute("href")!.startsWith("#")) {
+    e.preventDefault();
+    jump(a);
+  }
   if (!lead) return;
   const asked = /^mailto:/iu.test(lead.url) ? mailto(a!.getAttribute("href")!) : null;
   if (asked) {

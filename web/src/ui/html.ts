@@ -16,10 +16,10 @@ export interface Safe {
 
 const elsewhere = /^\s*(?:https?:)?\/\//iu;
 
-/** Attributes that are no addresses: the rule for those is not theirs, by which DOMPurify would leave out "#fff" and "2" too. */
+/** Attributes that are no addresses: the rule for those is not theirs, by which DOMPurify would leave out "#fff" and "2" too. It does not know some of the old ones. */
 const plainAttributes = [
-  "align", "valign", "bgcolor", "border", "cellpadding", "cellspacing", "width", "height", "colspan", "rowspan", "span", "scope", "headers", "abbr", "nowrap", "rules", "frame",
-  "color", "face", "size", "noshade", "hspace", "vspace", "clear", "dir", "lang", "start", "type", "reversed", "compact", "datetime", "open", "text",
+  "align", "valign", "bgcolor", "border", "bordercolor", "cellpadding", "cellspacing", "width", "height", "colspan", "rowspan", "span", "scope", "headers", "abbr", "nowrap", "rules", "frame",
+  "color", "hidden", "usemap", "shape", "coords", "face", "size", "noshade", "hspace", "vspace", "clear", "dir", "lang", "start", "type", "reversed", "compact", "datetime", "open", "text", "link", "vlink", "alink", "marginwidth", "marginheight", "leftmargin", "rightmargin", "topmargin", "bottommargin",
 ];
 
 /** Reads styles: the browser resolves escapes and comments, so that they hide nothing. Of a document that is never shown, so that nothing loads; set by script, so that the page's policy does not stop it. */
@@ -36,15 +36,20 @@ export function restyle(e: Element, style: string, load: boolean, tone: Tone): b
   return kept.remote;
 }
 
+/** Lets a link lead to other pages, in a window of their own, or within the message if inside says so. */
+function relink(e: Element, inside: boolean): void {
+  const href = (e.getAttribute("href") ?? "").trim();
+  e.removeAttribute("target");
+  if (inside && href.startsWith("#")) return;
+  if (!/^(?:https?:|mailto:)/iu.test(href)) e.removeAttribute("href");
+  e.setAttribute("target", "_blank");
+  e.setAttribute("rel", "noopener noreferrer nofollow");
+}
+
 /** Makes the addresses of an element harmless. Says that something would have been loaded from elsewhere. */
-export function readdress(e: Element, load: boolean, cids: Cids): boolean {
+export function readdress(e: Element, load: boolean, cids: Cids, inside = false): boolean {
   let remote = false;
-  if (e.tagName === "A" || e.tagName === "AREA") {
-    const href = e.getAttribute("href") ?? "";
-    if (!/^(?:https?:|mailto:)/iu.test(href.trim())) e.removeAttribute("href");
-    e.setAttribute("target", "_blank");
-    e.setAttribute("rel", "noopener noreferrer nofollow");
-  }
+  if (e.tagName === "A" || e.tagName === "AREA") relink(e, inside);
   for (const name of ["src", "background", "poster"]) {
     const value = e.getAttribute(name);
     if (value === null) continue;
@@ -65,10 +70,12 @@ export function readdress(e: Element, load: boolean, cids: Cids): boolean {
 }
 
 const forbidden = ["style", "form", "input", "button", "select", "textarea", "option", "svg", "math", "meta", "link", "base", "iframe", "frame", "frameset", "object", "embed", "video", "audio", "source", "template", "dialog", "title"];
+/** Elements that go with what is in them. A video is not among them: it holds what is shown where there are no videos. */
+const forbiddenContents = ["annotation-xml", "colgroup", "desc", "foreignobject", "head", "iframe", "math", "mi", "mn", "mo", "ms", "mtext", "noembed", "noframes", "noscript", "plaintext", "script", "select", "style", "svg", "template", "textarea", "thead", "title", "xmp"];
 export const forbiddenAttributes = ["name", "tabindex", "accesskey", "contenteditable", "autofocus", "ping", "form", "formaction"];
 export const settings = {
-  ALLOW_DATA_ATTR: false, ADD_URI_SAFE_ATTR: plainAttributes, ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|cid:|blob:|data:image\/|\/\/)/iu,
-  USE_PROFILES: { html: true }, FORBID_TAGS: forbidden,
+  ALLOW_DATA_ATTR: false, ADD_ATTR: ["target", ...plainAttributes], ADD_URI_SAFE_ATTR: plainAttributes, ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|cid:|blob:|data:image\/|\/\/|#)/iu,
+  USE_PROFILES: { html: true }, FORBID_TAGS: forbidden, FORBID_CONTENTS: forbiddenContents,
 };
 
 /** Makes HTML harmless. Pictures from elsewhere keep their address in data-remote, unless load says so. Style sheets, and names that they go by, are left out. */
@@ -82,7 +89,7 @@ export function safeHTML(html: string, load = false, cids: Cids = () => undefine
     const style = e.getAttribute("style");
     if (style !== null && restyle(e, style, load, tone)) remote = true;
   });
-  const out = purify.sanitize(html, { ...settings, ADD_ATTR: ["target"], FORBID_ATTR: [...forbiddenAttributes, "id", "class"] });
+  const out = purify.sanitize(html, { ...settings, FORBID_ATTR: [...forbiddenAttributes, "id", "class"] });
   purify.removeAllHooks();
   return { html: out, remote };
 }

@@ -14,7 +14,14 @@ export interface Letter extends Safe {
   tone: Tone;
 }
 
-const ofBody = /^(?:class|style|bgcolor|background|dir|lang|text)$/u;
+const ofBody = /^(?:class|style|bgcolor|background|dir|lang|text|[av]?link|margin(?:width|height)|(?:left|right|top|bottom)margin)$/u;
+const ofRoot = /^(?:dir|lang)$/u;
+
+/** The attributes of a letter's body. Where it has none, those of its root count: a frame's root is its own. */
+function bodyOf(root: HTMLElement): [name: string, value: string][] {
+  const taken = (e: Element | null, which: RegExp) => Array.from(e?.attributes ?? []).filter((a) => which.test(a.name)).map((a): [string, string] => [a.name, a.value]);
+  return [...new Map([...taken(root, ofRoot), ...taken(root.querySelector("body"), ofBody)])];
+}
 
 /** Colours that attributes set. */
 function noteColours(e: Element, tone: Tone): void {
@@ -42,18 +49,23 @@ export function safeLetter(html: string, load: boolean, dark: boolean, cids: Cid
       css.push(media ? `@media ${media} {${e.textContent}}` : (e.textContent ?? ""));
     } else if (data.tagName === "meta" && /color-scheme/iu.test(e.getAttribute("name") ?? "") && /\bdark\b/iu.test(e.getAttribute("content") ?? "")) tone.saysDark = true;
   });
+  purify.addHook("beforeSanitizeAttributes", (node) => {
+    const e = node as Element, name = e.tagName === "A" && !e.id && e.getAttribute("name");
+    if (name) e.id = name; // links within the message lead to it
+  });
+  purify.addHook("uponSanitizeAttribute", (node, data) => {
+    if (data.attrName === "name" && (node as Element).tagName === "MAP") data.forceKeepAttr = true; // pictures go by it
+  });
   purify.addHook("afterSanitizeAttributes", (node) => {
     const e = node as Element;
     elements++;
-    if (readdress(e, load, cids)) remote = true;
+    if (readdress(e, load, cids, true)) remote = true;
     const style = e.getAttribute("style");
     if (style !== null && restyle(e, style, load, tone)) remote = true;
     noteColours(e, tone);
   });
-  const out = purify.sanitize(html, { ...settings, ADD_ATTR: ["target", "text"], FORBID_ATTR: forbiddenAttributes, WHOLE_DOCUMENT: true, RETURN_DOM: true }) as unknown as HTMLElement;
+  const out = purify.sanitize(html, { ...settings, FORBID_ATTR: forbiddenAttributes, WHOLE_DOCUMENT: true, RETURN_DOM: true }) as unknown as HTMLElement;
   purify.removeAllHooks();
   const sheets = keepSheets(css, elements, load, dark, tone);
-  const body = out.querySelector("body");
-  const attributes = Array.from(body?.attributes ?? []).filter((a) => ofBody.test(a.name)).map((a): [string, string] => [a.name, a.value]);
-  return { html: body?.innerHTML ?? "", remote: remote || sheets.remote, sheets: sheets.text, body: attributes, tone };
+  return { html: out.querySelector("body")?.innerHTML ?? "", remote: remote || sheets.remote, sheets: sheets.text, body: bodyOf(out), tone };
 }

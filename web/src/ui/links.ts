@@ -25,10 +25,10 @@ export interface Lead {
   named: string;
 }
 
-/** The target of a link; null if the element is none. */
+/** The target of a link; null if the element is none, or leads to another place in the message. */
 export function leadOf(a: Element | null | undefined): Lead | null {
   const href = a?.getAttribute("href");
-  if (!href) return null;
+  if (!href || href.startsWith("#")) return null;
   if (/^mailto:/iu.test(href)) return { url: href, host: "", named: "" };
   let url: URL;
   try {

@@ -4,16 +4,16 @@
 const properties = new RegExp(`^(?:${[
   "color|background-color|background-(?:position(?:-[xy])?|size|repeat|clip|origin)|opacity|visibility|display|float|clear|direction|unicode-bidi|vertical-align",
   "white-space(?:-collapse)?|table-layout|caption-side|empty-cells|box-sizing|cursor|border-collapse|border-spacing|(?:-webkit-)?border-(?:horizontal|vertical)-spacing",
-  "(?:min-|max-)?(?:width|height|inline-size|block-size)|aspect-ratio|object-(?:fit|position)|overflow(?:-[xy])?|box-shadow|text-shadow",
+  "(?:min-|max-)?(?:width|height|inline-size|block-size)|aspect-ratio|object-(?:fit|position)|overflow(?:-[xy])?|box-shadow|text-shadow|outline-(?:width|style|color|offset)",
   "line-height|letter-spacing|word-(?:spacing|break|wrap)|overflow-wrap|hyphens|tab-size|list-style-(?:type|position)",
-  "flex-(?:direction|wrap|grow|shrink|basis)|order|(?:align|justify)-(?:content|items|self)|(?:row-|column-)?gap|column-count|grid-(?:template-columns|auto-flow)",
-  "font-(?:family|size|style|weight|stretch|variant(?:-caps)?)|text-(?:align(?:-last)?|decoration(?:-line|-style|-color|-thickness)?|indent|transform|overflow|wrap(?:-mode|-style)?|underline-offset)",
+  "flex-(?:direction|wrap|grow|shrink|basis)|order|(?:align|justify)-(?:content|items|self)|(?:row-|column-)?gap|column-(?:count|width)|column-rule-(?:width|style|color)|grid-(?:template-(?:columns|rows)|auto-(?:flow|columns|rows)|(?:column|row)-(?:start|end))",
+  "font-(?:family|size|style|weight|stretch|variant(?:-(?:caps|numeric|ligatures|position))?)|text-(?:align(?:-last)?|decoration(?:-line|-style|-color|-thickness)?|indent|transform|overflow|wrap(?:-mode|-style)?|underline-offset)",
   "(?:margin|padding)-(?:top|right|bottom|left|inline-start|inline-end|block-start|block-end)",
-  "border-(?:top|right|bottom|left)-(?:width|style|color)|border-(?:top|bottom)-(?:left|right)-radius",
+  "border-(?:top|right|bottom|left|(?:inline|block)-(?:start|end))-(?:width|style|color)|border-(?:top|bottom)-(?:left|right)-radius|border-(?:start|end)-(?:start|end)-radius",
 ].join("|")})$`, "u");
 
 /** Functions of values that compute, and load nothing. */
-const computes = /\b(?:rgba?|hsla?|calc|min|max|clamp)\(/giu;
+const computes = /\b(?:rgba?|hsla?|calc|min|max|clamp|repeat|minmax|fit-content)\(/giu;
 
 /** Units of the frame's height, which follows the height of its content: a message of 101vh would grow without end. */
 const byHeight = /\d(?:[sld]?v(?:h|min|max|b))\b/iu;

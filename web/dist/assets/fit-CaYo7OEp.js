@@ -1,0 +1,16 @@
+var e=.5,t=1e6,n={html:{margin:`0`,padding:`0`,width:`auto`,height:`auto`,"min-width":`0`,"max-width":`none`,"max-height":`none`,float:`none`,display:`block`,overflow:`hidden`},body:{height:`auto`,"max-height":`none`,float:`none`,display:`block`,overflow:`visible`}};function r(e,t){for(let[n,r]of Object.entries(t))e.style.setProperty(n,r,`important`)}function i(e,t){let n=e.createElement(`style`);n.textContent=t,e.head.append(n)}function a(e,t){for(let t of e.head.querySelectorAll(`style`))t.remove();for(let t of Array.from(e.body.attributes))e.body.removeAttribute(t.name);for(let[n,r]of t.body??[])e.body.setAttribute(n,r);r(e.documentElement,n.html),r(e.body,n.body),e.documentElement.dataset.tone=t.tone===`light`||!t.tone?`light`:`dark`,i(e,`
+html{color:#1f2429}
+body{max-width:-moz-available;max-width:-webkit-fill-available;font:15px/1.5 system-ui,sans-serif;overflow-wrap:break-word}
+img{max-width:100%}
+:where(img:not([src])){display:inline-block;overflow:hidden}
+td img,th img{max-width:var(--widest)}
+pre{white-space:pre-wrap}
+blockquote{margin:8px 0;padding-left:12px;border-left:3px solid #dcd6c9;color:#565e67}
+html[data-tone="dark"]{color-scheme:dark;color:#ebe8e1}
+html[data-tone="dark"] blockquote{border-color:#4a535c;color:#a3abb4}
+html[data-tone="dark"] a{color:#5fcbb0}
+`),t.sheets&&i(e,t.sheets),t.tone===`plain`&&i(e,`
+body,body *:not(a):not(blockquote){color:inherit!important;background-color:transparent!important}
+html body{color:#ebe8e1!important}
+a,a *{color:#5fcbb0!important}
+`),e.body.innerHTML=t.html}function o(e){return Array.from(e.images,e=>{let t=Number(e.getAttribute(`width`));return[e,t,Number(e.getAttribute(`height`))/t]}).filter(([e,t,n])=>t>0&&n>0&&Number.isFinite(n)&&!e.style.width&&!e.style.height)}function s(e){let t=e.map(([e])=>e.width);e.forEach(([e,n,r],i)=>e.style.height=t[i]>0&&t[i]<n?`${t[i]*r}px`:``)}function c(e,t){let n=e.getBoundingClientRect().top;return Math.max(e.getBoundingClientRect().bottom,t.getBoundingClientRect().top+t.scrollHeight)-n}function l(n,i){let a=n.contentDocument,l=a.documentElement,d=a.body.querySelector(`[dir=rtl i],[style*='direction: rtl']`)!==null,f=o(a),p=0,m=0,h=!1,g=(e,t)=>r(l,{"overflow-x":e?`auto`:`hidden`,"overflow-y":t?`auto`:`hidden`}),_=()=>Math.max(l.scrollWidth,d?u(a,m):0),v=()=>{h=!1,l.removeAttribute(`dir`),g(!1,!1),y(p);for(let t=0;t<4;t++){let t=_();if(t<=m+1)return;if(p/t<e)break;y(t)}y(p),_()<=p+1||(h=!0,g(!0,!1),d&&l.scrollWidth<=p+1&&(l.dir=`rtl`))},y=t=>{m=t,n.style.width=`${t}px`,l.style.setProperty(`--widest`,`${Math.floor(p/e)}px`)},b=()=>{let e=i.clientWidth;if(e===0)return;(e!==p||!h&&_()>m+1)&&(p=e,v());let r=p/m,o=h?Math.max(0,n.clientHeight-l.clientHeight):0;s(f);let u=Math.max(24,Math.ceil(c(l,a.body))+o);g(h,u>t),n.style.height=`${Math.min(t,u)}px`,n.style.transform=r<1?`scale(${r})`:``,i.style.height=`${Math.ceil(Math.min(t,u)*r)}px`},x=new ResizeObserver(b);return x.observe(l),x.observe(i),b(),()=>x.disconnect()}function u(e,t){let n=0,r=t;for(let t of e.body.querySelectorAll(`table,img,pre,[style*=width]`)){let e=t.getBoundingClientRect();n=Math.min(n,e.left),r=Math.max(r,e.right)}return Math.ceil(r-n)}export{l as n,a as t};
