@@ -405,12 +405,7 @@ func (s *webSession) do(ctx, within context.Context, p *workload.Planned) (held 
 	case workload.Update:
 		err = s.flag(within, p.Pick)
 	case workload.Move:
-		if s.archive == "" {
-			if err = s.folders(within); err != nil {
-				return 0, err
-			}
-		}
-		err = s.putAway(within, p.Pick, s.archive)
+		err = s.moveAway(within, p.Pick)
 	case workload.Delete:
 		err = s.putAway(within, p.Pick, s.trash)
 	case workload.Poll:
@@ -432,6 +427,16 @@ func (s *webSession) do(ctx, within context.Context, p *workload.Planned) (held 
 		err = fmt.Errorf("drive: the full client does not carry %s", p.Do)
 	}
 	return held, err
+}
+
+// moveAway moves a message into the archive.
+func (s *webSession) moveAway(ctx context.Context, pick uint64) error {
+	if s.archive == "" {
+		if err := s.folders(ctx); err != nil {
+			return err
+		}
+	}
+	return s.putAway(ctx, pick, s.archive)
 }
 
 // Close implements Session.

@@ -119,15 +119,10 @@ func (v *visit) fill(p *listPage, q *mailbox.Query, at *mailbox.Folder) error {
 	toThem := !p.Searching && at.Is(mailbox.UseSent, mailbox.UseDrafts)
 	err = v.box.Read(v.ctx, func(d *mailbox.Reading) (err error) {
 		var until map[note.UNID]time.Time
-		switch {
-		case p.Searching || v.box.ID != "":
-		case at.Is(mailbox.UseSnoozed):
-			until, err = untilOf(d)
-		case at.Is(mailbox.UseSent):
-			until, err = v.sendTimes(d)
-		}
-		if err != nil {
-			return err
+		if !p.Searching && v.box.ID == "" {
+			if until, err = v.folderTimes(d, at); err != nil {
+				return err
+			}
 		}
 		p.Rows = make([]row, 0, len(found.Hits))
 		for _, h := range found.Hits {
@@ -154,6 +149,23 @@ func (v *visit) fill(p *listPage, q *mailbox.Query, at *mailbox.Folder) error {
 	}
 	p.First, p.Of = int(q.Position)+1, found.Total
 	p.Last = int(q.Position) + len(found.Hits)
+	v.pages(p, q, len(found.Hits))
+	return nil
+}
+
+// folderTimes returns the times at which the messages of a folder come back or are sent.
+func (v *visit) folderTimes(d *mailbox.Reading, at *mailbox.Folder) (map[note.UNID]time.Time, error) {
+	switch {
+	case at.Is(mailbox.UseSnoozed):
+		return untilOf(d)
+	case at.Is(mailbox.UseSent):
+		return v.sendTimes(d)
+	}
+	return nil, nil
+}
+
+// pages links a page of a list, which shows some rows, to those before and behind it.
+func (v *visit) pages(p *listPage, q *mailbox.Query, rows int) {
 	page := int(q.Position)/perPage + 1
 	link := func(n int) string {
 		return v.at(Path, "f", p.Folder, "q", p.Query, "p", strconv.Itoa(n))
@@ -161,10 +173,9 @@ func (v *visit) fill(p *listPage, q *mailbox.Query, at *mailbox.Folder) error {
 	if page > 1 {
 		p.Newer = link(page - 1)
 	}
-	if p.Last < p.Of && len(found.Hits) > 0 {
+	if p.Last < p.Of && rows > 0 {
 		p.Older = link(page + 1)
 	}
-	return nil
 }
 
 // row returns a message as a row of a list. If toThem is set, it shows the recipients instead of the sender.
