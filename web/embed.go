@@ -24,17 +24,17 @@ func Client() fs.FS {
 	return sub
 }
 
-//go:embed src/text/*.json src/text/pages/*.json src/text/rules/*.json src/text/search/*.json
+//go:embed src/text/*.json src/text/pages/*.json src/text/rules/*.json src/text/search/*.json src/text/plan/*.json
 //go:embed src/look/tokens.css src/look/page.css
 var shared embed.FS
 
 // Texts returns the texts of the clients, of searches (src/text/search), of rules (src/text/rules) and of
-// server-rendered pages (src/text/pages), by language ("en") and key. {0} stands for a value. Every language has every
+// server-rendered pages (src/text/pages, and src/text/plan for calendars and contacts), by language ("en") and key. {0} stands for a value. Every language has every
 // key.
 func Texts() map[string]map[string]string {
 	out := map[string]map[string]string{}
 	for _, dir := range []string{"src/text/*.json", "src/text/search/*.json", "src/text/rules/*.json",
-		"src/text/pages/*.json"} {
+		"src/text/pages/*.json", "src/text/plan/*.json"} {
 		names, err := fs.Glob(shared, dir)
 		for _, name := range names {
 			texts := map[string]string{}

@@ -263,6 +263,7 @@ type readPage struct {
 	Links                map[string]string
 	May                  rights
 	Targets              []target
+	Invitation           *invitation
 }
 
 // person is an address of a header field.
@@ -354,6 +355,9 @@ func (v *visit) read() error {
 		return err
 	}
 	if err := v.readFiles(p, l); err != nil {
+		return err
+	}
+	if p.Invitation, err = v.invited(l); err != nil {
 		return err
 	}
 	if p.Wide = v.form.Get("print") != ""; p.Wide {
