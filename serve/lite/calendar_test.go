@@ -79,7 +79,7 @@ func TestCalendarViews(t *testing.T) {
 	b.want(200, "Tue, Mar 10, 08:00–09:00 CET", "Kitchen", `<a href="https://a.example/x"`, "and milk")
 	b.get(pathCalendar + "?day=2026-03-12")
 	b.follow("Standup")
-	b.want(200, "Every week, until")
+	b.want(200, "Every week (Mon Thu), until")
 
 	// The time zone and the language are those of the page.
 	b.cookies["doublet-speech"] = &http.Cookie{Name: "doublet-speech", Value: "de|America/New_York"}

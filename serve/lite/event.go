@@ -5,7 +5,9 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	"doublet/calendar"
 	"doublet/calendar/itip"
@@ -142,6 +144,15 @@ func (v *visit) rule(p *ical.Property) string {
 		words = v.T("calEvery_"+freq, clip(n, 6))
 	default:
 		words = v.T("calRepeat_" + freq)
+	}
+	var days []string
+	for code := range strings.SplitSeq(strings.ToLower(parts["BYDAY"]), ",") {
+		if d := slices.Index(weekdayCodes[:], code); d >= 0 && freq == "weekly" {
+			days = append(days, v.Weekday(time.Weekday(d)))
+		}
+	}
+	if len(days) > 0 {
+		words += " (" + strings.Join(days, " ") + ")"
 	}
 	until := ical.Property{Value: parts["UNTIL"]}
 	if m, ok := until.Moment(); ok {
