@@ -11,12 +11,17 @@ import (
 )
 
 // indexEntries finds entries by prefix and hash: 'n' and the name, 'u' and the UID. The hash bounds the key and keeps
-// zero bytes out of it.
+// zero bytes out of it. sourceKey finds the folders of calendars that show a feed.
 const indexEntries uint64 = 40
+
+var sourceKey = []byte("s")
 
 // Indexes returns the indexes of entries, for store.Options.
 func Indexes() []store.Index {
 	keys := func(c note.Class, content *note.Content) [][]byte {
+		if c == note.Folder && content.Items.Get(itemSource) != nil {
+			return [][]byte{sourceKey}
+		}
 		name := content.Items.Get(itemName)
 		if c != note.Document || name == nil {
 			return nil

@@ -85,6 +85,9 @@ var methods = map[string]method{
 	"CalendarEvent/copy":         {jmap.Calendars, eventCopy},
 	"CalendarEvent/parse":        {jmap.CalendarsParse, calendarParse},
 
+	"CalendarFeed/get": {jmap.Feeds, feedGet},
+	"CalendarFeed/set": {jmap.Feeds, feedSet},
+
 	"ParticipantIdentity/get":     {jmap.Calendars, participantIdentityGet},
 	"ParticipantIdentity/changes": {jmap.Calendars, participantIdentityChanges},
 	"ParticipantIdentity/set":     {jmap.Calendars, participantIdentitySet},

@@ -14,11 +14,14 @@ import (
 // capabilities are those that a request may list in using.
 var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.VacationResponse, jmap.Quota, jmap.Blob,
 	jmap.MDN, jmap.Contacts, jmap.Calendars, jmap.CalendarsParse, jmap.Search, jmap.Recipients, jmap.Senders,
-	jmap.Snooze, jmap.Preferences, jmap.Sieve, jmap.Rules, jmap.Principals, jmap.Availability, jmap.WebSocket,
+	jmap.Snooze, jmap.Preferences, jmap.Feeds, jmap.Sieve, jmap.Rules, jmap.Principals, jmap.Availability, jmap.WebSocket,
 	jmap.WebPushVAPID}
 
 // has reports whether a request may use a capability. Principals is not available if the directory is private.
 func (s *Server) has(capability string) bool {
+	if capability == jmap.Feeds && (s.opt.Feeds == nil || s.opt.Sources == nil) {
+		return false
+	}
 	return slices.Contains(capabilities, capability) &&
 		(capability != jmap.Principals && capability != jmap.Availability || !s.backend.Directory().Names.Private())
 }

@@ -24,6 +24,7 @@ const (
 	Senders          = "urn:doublet:jmap:senders"
 	Snooze           = "urn:doublet:jmap:snooze"
 	Preferences      = "urn:doublet:jmap:preferences"
+	Feeds            = "urn:doublet:jmap:feeds"
 	Rules            = "urn:doublet:jmap:rules"
 	Principals       = "urn:ietf:params:jmap:principals"
 	WebSocket        = "urn:ietf:params:jmap:websocket"
