@@ -92,6 +92,7 @@ var methods = map[string]method{
 	"ParticipantIdentity/changes": {jmap.Calendars, participantIdentityChanges},
 	"ParticipantIdentity/set":     {jmap.Calendars, participantIdentitySet},
 	"Principal/getAvailability":   {jmap.Availability, getAvailability},
+	"Room/find":                   {jmap.Rooms, roomFind},
 
 	"SieveScript/get":      {jmap.Sieve, scriptGet},
 	"SieveScript/set":      {jmap.Sieve, scriptSet},
