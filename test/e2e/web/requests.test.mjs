@@ -35,8 +35,8 @@ function shapeOf(r) {
   if (path.startsWith("/jmap/upload")) return "upload";
   if (!body || !body.includes('"methodCalls"')) return "";
   const calls = JSON.parse(body).methodCalls;
-  // Whether somebody is looked for depends on how quick the keys are; the driver leaves it out.
-  if (calls.every(([name]) => /^(?:Principal|ContactCard)\//u.test(name))) return "";
+  // People are looked for as quick as the keys are, and the alerts of events a few times an hour; the driver leaves both out.
+  if (calls.every(([name]) => /^(?:Principal|ContactCard|Calendar|CalendarEvent)\//u.test(name))) return "";
   return calls.map(([name, args]) => name + shape("", args)).join(" + ");
 }
 
