@@ -11,10 +11,11 @@ import (
 )
 
 // indexEntries finds entries by prefix and hash: 'n' and the name, 'u' and the UID. The hash bounds the key and keeps
-// zero bytes out of it. sourceKey finds the folders of calendars that show a feed.
+// zero bytes out of it. sourceKey finds the folders of calendars that show a feed,
+// alarmKey the entries with alarms that send mail.
 const indexEntries uint64 = 40
 
-var sourceKey = []byte("s")
+var sourceKey, alarmKey = []byte("s"), []byte("a")
 
 // Indexes returns the indexes of entries, for store.Options.
 func Indexes() []store.Index {
@@ -26,7 +27,11 @@ func Indexes() []store.Index {
 		if c != note.Document || name == nil {
 			return nil
 		}
-		return [][]byte{nameKey(name.AsText()), uidKey(content.Items.Get(itemUID).AsText())}
+		list := [][]byte{nameKey(name.AsText()), uidKey(content.Items.Get(itemUID).AsText())}
+		if content.Items.Get(itemMailAlarm).AsBool() {
+			list = append(list, alarmKey)
+		}
+		return list
 	}
 	return []store.Index{{Number: indexEntries, Kind: mailbox.Kind, Keys: keys}}
 }

@@ -27,6 +27,8 @@ func (h *server) openTasks() error {
 		Run: s.Mailbox.NewWaker().Run})
 	tasks.Start(task.Task{Name: "RnRMgr", When: task.Every(15 * time.Second), AtStart: true,
 		Run: s.Scheduling.NewReserver().Run})
+	tasks.Start(task.Task{Name: "Alarms", When: task.Every(15 * time.Second), AtStart: true,
+		Run: s.Scheduling.NewAlarmer(s.Store).Run})
 	tasks.Start(task.Task{Name: "Feeds", When: task.Every(15 * time.Second), AtStart: true, Run: s.Sources.Run})
 	h.startReports(tasks)
 	tasks.Start(task.Task{Name: "Update", When: task.Every(30 * time.Second), Run: admin.NewUpdater(s.Store).Run})
