@@ -20,6 +20,7 @@ import (
 	"doublet/directory"
 	"doublet/env"
 	"doublet/groupware"
+	"doublet/groupware/feed"
 	"doublet/mail"
 	"doublet/mailbox"
 	"doublet/note"
@@ -52,6 +53,7 @@ const (
 	pathEvent    = Path + "event"
 	pathContacts = Path + "contacts"
 	pathContact  = Path + "contact"
+	pathFeeds    = Path + "feeds"
 	pathStyle    = Path + "style.css"
 )
 
@@ -80,7 +82,11 @@ type Options struct {
 	// Serve handles a request of a user who has just signed in (websession.Proved), on the server of their mail file.
 	// If nil, that is always this server.
 	Serve func(http.ResponseWriter, *http.Request)
-	Stats *stat.Tree
+	// Feeds publishes calendars, Sources shows the feeds of other servers as calendars. Without them there is no page
+	// for either.
+	Feeds   *feed.Publisher
+	Sources *feed.Subscriber
+	Stats   *stat.Tree
 }
 
 // Services are the services that the pages use.
@@ -149,6 +155,7 @@ func New(e *env.Env, x *websession.Service, on Services, o Options) *Server {
 	s.get(pathEvent, (*visit).event)
 	s.get(pathContacts, (*visit).contacts)
 	s.get(pathContact, (*visit).contact)
+	s.get(pathFeeds, (*visit).feeds)
 	s.post(pathAct, maxForm, (*visit).act)
 	s.post(pathKept, 2*maxForm, (*visit).kept)
 	s.post(pathCompose, int64(s.files.MessageSize())+maxForm, (*visit).composed)
@@ -158,6 +165,7 @@ func New(e *env.Env, x *websession.Service, on Services, o Options) *Server {
 	s.post(pathRules, maxForm, (*visit).changeRules)
 	s.post(pathEvent, maxForm, (*visit).changeEvent)
 	s.post(pathContact, maxForm, (*visit).changeContact)
+	s.post(pathFeeds, maxForm, (*visit).changeFeeds)
 	s.mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
 		p := s.visit(w, r).frame("")
 		p.say("notFound", true)

@@ -15,11 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"doublet/client/reach"
+	"doublet/client/webcal"
 	"doublet/directory"
 	"doublet/directory/password"
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/groupware"
+	"doublet/groupware/feed"
 	"doublet/mail"
 	"doublet/mail/trace"
 	"doublet/mailbox"
@@ -76,7 +79,10 @@ func open(t testing.TB, quota uint64) *world {
 	w.plans = groupware.New(w.store, w.fix.Env, groupware.Options{})
 	w.invites = scheduling.New(w.fix.Env, w.dir, w.plans, w.mail, scheduling.Options{Hostname: "mx.example.com",
 		Stats: tree})
-	w.lite = New(w.fix.Env, x, Services{w.dir, w.files, w.mail, w.plans, w.invites}, Options{Recipients: 20, Memory: w.memory, Stats: tree})
+	w.lite = New(w.fix.Env, x, Services{w.dir, w.files, w.mail, w.plans, w.invites}, Options{Recipients: 20,
+		Memory: w.memory, Stats: tree, Feeds: feed.NewPublisher(w.fix.Env, w.plans, w.dir, ""),
+		Sources: feed.NewSubscriber(w.fix.Env, w.store, w.plans, webcal.New(w.fix.Env,
+			reach.New(w.fix.Env, nil, nil), nil))})
 	for _, name := range []string{"alice", "bob", "carol"} {
 		spec := directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{strings.ToUpper(name[:1]) +
 			name[1:] + " Example"}, ShortName: name}, Password: "secret-" + name}
