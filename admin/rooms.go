@@ -104,7 +104,8 @@ func room(ctx context.Context, c *Call, name string) (directory.MailIn, error) {
 
 func roomOf(ctx context.Context, c *Call, m directory.MailIn) Room {
 	r := &m.Resource
-	return Room{Name: m.Name, Address: m.InternetAddress, Kind: r.Kind, Capacity: r.Capacity, Equipment: r.Equipment, Site: r.Site,
+	return Room{Name: m.Name, Address: m.InternetAddress, Kind: r.Kind, Capacity: r.Capacity, Equipment: r.Equipment,
+		Site:   r.Site,
 		Owners: c.names(ctx, r.Owners), Approval: r.Approval, Hours: r.Hours, TimeZone: r.TimeZone, Removed: m.Removed,
 		ID: m.ID.String()}
 }

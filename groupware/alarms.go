@@ -23,8 +23,8 @@ type Alarmed struct {
 	Zone *ical.Zone
 }
 
-// Alarmed calls fn for the events of the mail file with alarms that send mail, until fn returns false. It reads an index
-// alone if there are none.
+// Alarmed calls fn for the events of the mail file with alarms that send mail, until fn returns false. It reads an
+// index alone if there are none.
 func (f *File) Alarmed(ctx context.Context, fn func(*Alarmed) bool) error {
 	return f.read(ctx, func(d *reading) error {
 		ids, err := d.r.Lookup(indexEntries, alarmKey)

@@ -53,12 +53,13 @@ func readFeeds(items note.Items) (p Published, s Source) {
 		return time.Time{}
 	}
 	return Published{text(itemFeed), text(itemBusyFeed)}, Source{URL: text(itemSource), ETag: text(itemSourceETag),
-		Modified: text(itemSourceModified), Error: text(itemSourceError), Fails: int(items.Get(itemSourceFails).AsInt()),
-		Done: at(itemSourceDone), Tried: at(itemSourceTried), Next: at(itemSourceNext)}
+		Modified: text(itemSourceModified), Error: text(itemSourceError),
+		Fails: int(items.Get(itemSourceFails).AsInt()),
+		Done:  at(itemSourceDone), Tried: at(itemSourceTried), Next: at(itemSourceNext)}
 }
 
 // showsFeed reports whether a calendar shows the feed of another server.
-func (d *reading) showsFeed(h *layout.Folder) bool {
+func showsFeed(d *reading, h *layout.Folder) bool {
 	items, err := d.r.FolderItems(h.Note)
 	return err == nil && items.Get(itemSource) != nil
 }
@@ -96,9 +97,9 @@ func (c *Changing) setTexts(h *layout.Folder, texts map[string]string) error {
 // writing are the rights that nobody has in the calendar of a feed.
 const writing = note.Write | note.Insert | note.Post | note.DeleteMark | note.Expunge | note.WriteOwn | note.ExpungeOwn
 
-// SubscribeTo creates a calendar that shows a feed. Nobody but the server writes into it: its access list is that of the
-// mail file without the rights to write. The person needs the right to create folders. It returns ErrFull if the mail
-// file has MaxSources of them.
+// SubscribeTo creates a calendar that shows a feed. Nobody but the server writes into it: its access list is that of
+// the mail file without the rights to write. The person needs the right to create folders. It returns ErrFull if the
+// mail file has MaxSources of them.
 func (c *Changing) SubscribeTo(name string, p Properties, url string) error {
 	n := 0
 	for _, h := range c.r.AllFolders() {

@@ -8,7 +8,7 @@ import (
 	"doublet/store/layout"
 )
 
-// Follower tells a task which mail files have changed since it looked last. It has one user at a time.
+// Follower lists the mail files that have changed since the last look, for a task. It has one user at a time.
 type Follower struct {
 	store  *store.Store
 	cursor store.Cursor
@@ -18,8 +18,8 @@ type Follower struct {
 // NewFollower returns a Follower of all mail files of a store.
 func NewFollower(s *store.Store) *Follower { return &Follower{store: s} }
 
-// Changed returns the mail files that have changed since the last call: at first, and if the feed was cut meanwhile, all
-// of them. gone are databases that changed and are no mail files, or no more.
+// Changed returns the mail files that have changed since the last call: at first, and if the feed was cut meanwhile,
+// all of them. gone are databases that changed and are no mail files, or no more.
 func (f *Follower) Changed() (changed, gone []note.DatabaseID, err error) {
 	if f.begun {
 		seen := map[note.DatabaseID]bool{}

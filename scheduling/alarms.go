@@ -23,8 +23,8 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Bounds of alarms: how late one is sent after the server was down, how far ahead a mail file is looked at, and the mails
-// of one mail file in one run.
+// Bounds of alarms: how late one is sent after the server was down, how far ahead a mail file is looked at, and the
+// mails of one mail file in one run.
 const (
 	alarmLate  = 24 * time.Hour
 	alarmAhead = 24 * time.Hour
@@ -97,14 +97,15 @@ func (a *Alarmer) look(ctx context.Context, db note.DatabaseID) error {
 			return nil
 		}, func() { a.next[db] = again })
 	}
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrIncomplete) {
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) || errors.Is(err,
+		store.ErrIncomplete) {
 		return nil
 	}
 	return err
 }
 
-// each calls fn for the alarms of a mail file after from and until to, and some once if there are events with alarms. An
-// alarm that was already past when its event was written is none.
+// each calls fn for the alarms of a mail file after from and until to, and some once if there are events with alarms.
+// An alarm that was already past when its event was written is none.
 func (a *Alarmer) each(ctx context.Context, f *groupware.File, from, to time.Time,
 	fn func(*groupware.Alarmed, *calendar.Ring) error, some func()) error {
 	var inner error
@@ -142,24 +143,7 @@ func (a *Alarmer) ring(ctx context.Context, db note.DatabaseID, now time.Time) e
 	if err != nil || owner.IsZero() {
 		return err
 	}
-	type due struct {
-		event *groupware.Alarmed
-		ring  calendar.Ring
-	}
-	var list []due
-	// The mails are sent after the reading: a deposit changes the mail file.
-	err = a.each(ctx, f, from, now, func(e *groupware.Alarmed, r *calendar.Ring) error {
-		if len(list) < maxDue {
-			list = append(list, due{e, *r})
-		}
-		return nil
-	}, func() {})
-	until := now
-	slices.SortStableFunc(list, func(x, y due) int { return x.ring.At.Compare(y.ring.At) })
-	if len(list) > maxAlarms {
-		list = list[:maxAlarms]
-		until = list[maxAlarms-1].ring.At
-	}
+	list, until, err := a.due(ctx, f, from, now)
 	if err != nil || len(list) == 0 {
 		return err
 	}
@@ -181,6 +165,31 @@ func (a *Alarmer) ring(ctx context.Context, db note.DatabaseID, now time.Time) e
 		}
 	}
 	return f.Change(ctx, func(w *groupware.Changing) error { return w.SetAlarmedUntil(until) })
+}
+
+// due is an alarm that is to be sent.
+type due struct {
+	event *groupware.Alarmed
+	ring  calendar.Ring
+}
+
+// due returns the alarms of a mail file after from and until now, at most maxAlarms, and the time up to which they are
+// all. They are sent after the reading, because a deposit changes the mail file.
+func (a *Alarmer) due(ctx context.Context, f *groupware.File, from, now time.Time) (list []due, until time.Time,
+	err error) {
+	err = a.each(ctx, f, from, now, func(e *groupware.Alarmed, r *calendar.Ring) error {
+		if len(list) < maxDue {
+			list = append(list, due{e, *r})
+		}
+		return nil
+	}, func() {})
+	until = now
+	slices.SortStableFunc(list, func(x, y due) int { return x.ring.At.Compare(y.ring.At) })
+	if len(list) > maxAlarms {
+		list = list[:maxAlarms]
+		until = list[maxAlarms-1].ring.At
+	}
+	return list, until, err
 }
 
 // send sends one alarm to the owner of the calendar. Addresses in the alarm get none: an event could send mail to

@@ -63,7 +63,8 @@ func TestAlarms(t *testing.T) {
 	run(0, 0)
 	run(40*time.Minute, 0)
 	all := run(6*time.Minute, 1)
-	if !strings.Contains(all, "Subject: Reminder: Event one") || !strings.Contains(all, "Auto-Submitted: auto-generated") {
+	if !strings.Contains(all, "Subject: Reminder: Event one") || !strings.Contains(all,
+		"Auto-Submitted: auto-generated") {
 		t.Error(all)
 	}
 	run(time.Minute, 1)

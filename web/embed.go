@@ -29,8 +29,8 @@ func Client() fs.FS {
 var shared embed.FS
 
 // Texts returns the texts of the clients, of searches (src/text/search), of rules (src/text/rules) and of
-// server-rendered pages (src/text/pages, and src/text/plan for calendars and contacts), by language ("en") and key. {0} stands for a value. Every language has every
-// key.
+// server-rendered pages (src/text/pages, and src/text/plan for calendars and contacts), by language ("en") and key. {0}
+// stands for a value. Every language has every key.
 func Texts() map[string]map[string]string {
 	out := map[string]map[string]string{}
 	for _, dir := range []string{"src/text/*.json", "src/text/search/*.json", "src/text/rules/*.json",

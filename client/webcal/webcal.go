@@ -41,7 +41,7 @@ func (r *Refused) Error() string {
 	return fmt.Sprintf("server answers %d %s", r.Status, http.StatusText(r.Status))
 }
 
-// Answer is what a server has returned.
+// Answer is the response of a server that has the feed.
 type Answer struct {
 	// Unchanged is set if the feed is the one that the validators name; Text is nil then.
 	Unchanged      bool
@@ -87,8 +87,9 @@ func (c *Client) URL(text string) (string, error) {
 	return text, c.guard.Check(text)
 }
 
-// Get reads a feed. etag and modified are the validators of the answer before, "" without one. The error is a *Refused if
-// the server does not return the feed, ErrTooLarge, or wraps reach.ErrAddress if the URL or a redirect is not allowed.
+// Get reads a feed. etag and modified are the validators of the answer before, "" without one. The error is a *Refused
+// if the server does not return the feed, ErrTooLarge, or wraps reach.ErrAddress if the URL or a redirect is not
+// allowed.
 //
 // Implements: RFC 9110 §13.1 preconditions, as a client
 func (c *Client) Get(ctx context.Context, url, etag, modified string) (*Answer, error) {

@@ -77,7 +77,8 @@ func TestGet(t *testing.T) {
 	if _, err := c.Get(context.Background(), url+"/large", "", ""); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}
-	if _, err := c.Get(context.Background(), url+"/loop", "", ""); err == nil || !strings.Contains(err.Error(), "redirects") {
+	if _, err := c.Get(context.Background(), url+"/loop", "", ""); err == nil || !strings.Contains(err.Error(),
+		"redirects") {
 		t.Error(err)
 	}
 	for _, path := range []string{"/plain", "/inner"} {

@@ -72,7 +72,8 @@ func newWorld(t *testing.T, quota uint64) *world {
 		CacheSize: 1 << 20, LogSyncInterval: 20 * time.Microsecond,
 		Indexes: slices.Concat(directory.Indexes(), groupware.Indexes())})
 	w.must(err)
-	w.dir, err = directory.Open(w.s, w.fix.Env, password.New(w.fix.Env, 1, 10), directory.Options{Domain: "example.com"})
+	w.dir, err = directory.Open(w.s, w.fix.Env, password.New(w.fix.Env, 1, 10),
+		directory.Options{Domain: "example.com"})
 	w.must(err)
 	t.Cleanup(func() {
 		rep, err := check.Run(bg, w.s, check.Options{Deep: true})
@@ -321,7 +322,8 @@ func TestSubscribe(t *testing.T) {
 		t.Error("asked too early")
 	}
 	w.run(time.Hour + time.Second)
-	if _, c := w.subjects(name); w.web.asked != 2 || c.Token != token || c.Source.Next.Sub(c.Source.Tried) != 2*time.Hour {
+	if _, c := w.subjects(name); w.web.asked != 2 || c.Token != token ||
+		c.Source.Next.Sub(c.Source.Tried) != 2*time.Hour {
 		t.Errorf("%d %+v", w.web.asked, c.Source)
 	}
 	// Changed, gone and new events.
@@ -339,7 +341,8 @@ func TestSubscribe(t *testing.T) {
 		text string
 		want string
 	}{{err: &webcal.Refused{Status: 404}, want: "server answers 404 Not Found"},
-		{text: "<html>", want: "the address returns no calendar"}, {text: "", want: "the address returns no calendar"}} {
+		{text: "<html>", want: "address returns no calendar"}, {text: "",
+			want: "address returns no calendar"}} {
 		w.web.fails, w.web.texts[url] = bad.err, bad.text
 		w.run(25 * time.Hour)
 		if got, c := w.subjects(name); got != "B moved,C" || !strings.Contains(c.Source.Error, bad.want) {
@@ -447,7 +450,8 @@ func TestRestart(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("BEGIN:VCALENDAR\r\nX-PUBLISHED-TTL:PT1H\r\n" + vevent("a", "DTSTART:20260105T100000Z") +
 		vevent("a", "RECURRENCE-ID:20260105T100000Z", "DTSTART:20260105T110000Z") + "END:VCALENDAR\r\n"))
-	f.Add([]byte("BEGIN:VCALENDAR\nBEGIN:VTIMEZONE\nTZID:X\nEND:VTIMEZONE\nBEGIN:VEVENT\nDTSTART;TZID=X:20260105T100000\n" +
+	f.Add([]byte("BEGIN:VCALENDAR\nBEGIN:VTIMEZONE\nTZID:X\nEND:VTIMEZONE\nBEGIN:VEVENT\n" +
+		"DTSTART;TZID=X:20260105T100000\n" +
 		"END:VEVENT\nEND:VCALENDAR\nBEGIN:VCALENDAR\nEND:VCALENDAR\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		x, err := read(text, note.UNID{1})

@@ -1,5 +1,5 @@
-// Package feed publishes calendars as iCalendar feeds, by links that nobody guesses, and shows the feeds of other servers
-// as calendars that nobody writes into.
+// Package feed publishes calendars as iCalendar feeds, by links that nobody guesses, and shows the feeds of other
+// servers as calendars that nobody writes into.
 package feed
 
 import (
@@ -79,7 +79,7 @@ func (p *Publisher) token(db note.DatabaseID, u note.UNID, mode byte, number str
 	return append(b, p.dir.Secret.Sign("feed", string(b)+" "+number)...)
 }
 
-// Choice says which links a calendar is to have; nil leaves one as it is.
+// Choice selects the links that a calendar is to have; nil leaves one as it is.
 type Choice struct{ Full, Busy *bool }
 
 // Set makes and revokes links of a calendar. A link that was revoked never leads to the calendar again.
@@ -147,7 +147,8 @@ func (p *Publisher) Open(ctx context.Context, segment string) (*Feed, error) {
 	return f, nil
 }
 
-// active returns ErrNoFeed if the owner of a mail file was removed. A mail file of nobody has feeds as long as it exists.
+// active returns ErrNoFeed if the owner of a mail file was removed. A mail file of nobody has feeds as long as it
+// exists.
 func (p *Publisher) active(ctx context.Context, f *groupware.File) error {
 	owner, err := f.Owner(ctx)
 	if err != nil || owner.IsZero() {
@@ -165,7 +166,8 @@ func (f *Feed) ID() note.UNID { return f.collection.UNID }
 
 // ETag returns the entity tag of the feed. It costs little.
 func (f *Feed) ETag() string {
-	sum := sha256.Sum256([]byte(f.collection.Token + " " + f.collection.Revision + " " + strconv.FormatBool(f.busy) + " " +
+	sum := sha256.Sum256([]byte(f.collection.Token + " " + f.collection.Revision + " " + strconv.FormatBool(f.busy) +
+		" " +
 		f.from.Format(time.DateOnly)))
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
@@ -248,8 +250,8 @@ func (f *Feed) shown(o *calendar.Object, private bool) (list []*ical.Component) 
 // times are the properties of an event that say when it is.
 var times = []string{"DTSTAMP", "DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "RECURRENCE-ID", "SEQUENCE"}
 
-// busyOnly returns a component without any text; nil for one that leaves the time free. An exception that leaves it free
-// stays as such, or its time would be busy by the rule.
+// busyOnly returns a component without any text; nil for one that leaves the time free. An exception that leaves it
+// free stays as such, or its time would be busy by the rule.
 func (f *Feed) busyOnly(c *ical.Component) *ical.Component {
 	free := strings.EqualFold(c.Text("TRANSP"), "TRANSPARENT") || strings.EqualFold(c.Text("STATUS"), "CANCELLED")
 	if free && c.Get("RECURRENCE-ID") == nil && c.Get("RRULE") == nil && c.Get("RDATE") == nil {

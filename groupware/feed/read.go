@@ -23,7 +23,7 @@ var limits = ical.Limits{Size: webcal.MaxSize, Lines: 500_000, Depth: 8}
 
 // Errors of a feed's content.
 var (
-	errNoCalendar = errors.New("the address returns no calendar")
+	errNoCalendar = errors.New("address returns no calendar")
 	errTooMany    = errors.New("feed has over " + strconv.Itoa(maxEvents) + " events")
 )
 
@@ -35,8 +35,8 @@ type content struct {
 	broken int // events that no calendar can keep
 }
 
-// read parses a feed for a calendar. The events are by the names of their entries. Each has a UID of its own, because an
-// invitation to the same event belongs into another calendar; people and alarms are left out.
+// read parses a feed for a calendar. The events are by the names of their entries. Each has a UID of its own, because
+// an invitation to the same event belongs into another calendar; people and alarms are left out.
 func read(text []byte, of note.UNID) (*content, error) {
 	all, err := ical.ParseAll(text, limits)
 	if err != nil {
@@ -77,8 +77,25 @@ func (x *content) take(whole *ical.Component, of note.UNID) error {
 			zones[c.Text("TZID")] = c
 		}
 	}
-	parts := map[string][]*ical.Component{}
-	var order []string
+	order, parts := eventsOf(whole, of)
+	if len(order) > maxEvents-len(x.events) {
+		return errTooMany
+	}
+	for _, key := range order {
+		text, err := assemble(parts[key], zones)
+		if err != nil {
+			x.broken++
+			continue
+		}
+		x.events[key+".ics"] = text
+	}
+	return nil
+}
+
+// eventsOf returns the cleaned components of the events of one VCALENDAR by the keys of the events, and the keys in
+// order.
+func eventsOf(whole *ical.Component, of note.UNID) (order []string, parts map[string][]*ical.Component) {
+	parts = map[string][]*ical.Component{}
 	for _, c := range whole.Children {
 		if c.Name != calendar.Event {
 			continue
@@ -90,21 +107,11 @@ func (x *content) take(whole *ical.Component, of note.UNID) error {
 		sum := sha256.Sum256([]byte(of.String() + uid))
 		key := hex.EncodeToString(sum[:16])
 		if parts[key] == nil {
-			if order = append(order, key); len(order) > maxEvents {
-				return errTooMany
-			}
+			order = append(order, key)
 		}
 		parts[key] = withPart(parts[key], clean(c, "feed-"+key))
 	}
-	for _, key := range order {
-		text, err := assemble(parts[key], zones)
-		if err != nil {
-			x.broken++
-			continue
-		}
-		x.events[key+".ics"] = text
-	}
-	return nil
+	return order, parts
 }
 
 // withPart adds a component to those of an event. Of two for the same instance the later one stays.
@@ -119,8 +126,8 @@ func withPart(list []*ical.Component, c *ical.Component) []*ical.Component {
 	return append(list, c)
 }
 
-// clean returns a component as it is stored. DTSTAMP follows the other times: many servers write the time of the request
-// there, so that each event would change each time.
+// clean returns a component as it is stored. DTSTAMP follows the other times: many servers write the time of the
+// request there, so that each event would change each time.
 func clean(c *ical.Component, uid string) *ical.Component {
 	out := &ical.Component{Name: c.Name}
 	stamp := "19700101T000000Z"

@@ -56,8 +56,8 @@ func NewSubscriber(e *env.Env, s *store.Store, g *groupware.Service, get Getter)
 		next: map[note.DatabaseID]time.Time{}}
 }
 
-// Subscribe creates a calendar for the feed at a URL, and returns its name. The task reads the feed soon. The error wraps
-// reach.ErrAddress if the URL is not allowed.
+// Subscribe creates a calendar for the feed at a URL, and returns its name. The task reads the feed soon. The error
+// wraps reach.ErrAddress if the URL is not allowed.
 func (s *Subscriber) Subscribe(c *groupware.Changing, address, title string) (name string, err error) {
 	u, err := s.get.URL(address)
 	if err != nil {
@@ -113,7 +113,8 @@ func (s *Subscriber) Run(ctx context.Context) error {
 func (s *Subscriber) look(ctx context.Context, db note.DatabaseID) error {
 	delete(s.next, db)
 	sources, err := s.groupware.File(note.System, db).Sources(ctx)
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) || errors.Is(err, store.ErrIncomplete) {
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) || errors.Is(err,
+		store.ErrIncomplete) {
 		return nil
 	}
 	for _, at := range sources {
@@ -172,24 +173,7 @@ func (s *Subscriber) one(ctx context.Context, f *groupware.File, name string) er
 	if d := x.Next.Sub(x.Tried); x.Fails == 0 && !x.Tried.IsZero() && d >= leastPause && d <= mostPause {
 		every = d
 	}
-	a, bad := s.get.Get(ctx, x.URL, x.ETag, x.Modified)
-	var title, broken string
-	if bad == nil && !a.Unchanged {
-		var in *content
-		if in, bad = read(a.Text, c.UNID); bad == nil {
-			every = usualPause
-			if in.every > 0 {
-				every = min(max(in.every, leastPause), mostPause)
-			}
-			if in.broken > 0 {
-				broken = fmt.Sprintf("%d events of the feed are malformed", in.broken)
-			}
-			if x.Done.IsZero() && c.Title == hostOf(x.URL) {
-				title = in.name
-			}
-			bad = s.apply(ctx, f, name, in)
-		}
-	}
+	got, bad := s.fetch(ctx, f, &c)
 	if ctx.Err() != nil {
 		return nil // the server stops: the next start tries again
 	}
@@ -198,16 +182,16 @@ func (s *Subscriber) one(ctx context.Context, f *groupware.File, name string) er
 		x.Error, x.Fails = reason(bad), x.Fails+1
 		x.Next = x.Tried.Add(min(usualPause<<min(x.Fails-1, 5), mostPause))
 	} else {
-		if a.Unchanged {
-			broken = x.Error
+		if got.every > 0 {
+			every = got.every
 		}
-		x.Error, x.Fails, x.Done, x.Next = broken, 0, x.Tried, x.Tried.Add(every)
-		x.ETag, x.Modified = a.ETag, a.Modified
+		x.Error, x.Fails, x.Done, x.Next = got.broken, 0, x.Tried, x.Tried.Add(every)
+		x.ETag, x.Modified = got.etag, got.modified
 	}
 	return f.Change(ctx, func(w *groupware.Changing) error {
-		if title != "" {
+		if got.title != "" {
 			p, err := w.Properties(groupware.Calendar, name)
-			if p.Title = clip(title); err == nil {
+			if p.Title = clip(got.title); err == nil {
 				err = w.SetProperties(groupware.Calendar, name, p)
 			}
 			if err != nil {
@@ -216,6 +200,42 @@ func (s *Subscriber) one(ctx context.Context, f *groupware.File, name string) er
 		}
 		return w.SetSource(name, x)
 	})
+}
+
+// fetched is the outcome of reading a feed.
+type fetched struct {
+	etag, modified string
+	every          time.Duration // the pause that the feed asks for, 0 if it was not read again
+	title          string        // of the calendar, "" if it stays
+	broken         string        // says that events are malformed, "" if none is
+}
+
+// fetch reads the feed of a calendar, and makes the entries those of the feed.
+func (s *Subscriber) fetch(ctx context.Context, f *groupware.File, c *groupware.Collection) (out fetched, err error) {
+	x := &c.Source
+	a, err := s.get.Get(ctx, x.URL, x.ETag, x.Modified)
+	if err != nil {
+		return out, err
+	}
+	out = fetched{etag: a.ETag, modified: a.Modified, broken: x.Error}
+	if a.Unchanged {
+		return out, nil
+	}
+	in, err := read(a.Text, c.UNID)
+	if err != nil {
+		return out, err
+	}
+	out.broken, out.every = "", usualPause
+	if in.every > 0 {
+		out.every = min(max(in.every, leastPause), mostPause)
+	}
+	if in.broken > 0 {
+		out.broken = fmt.Sprintf("%d events of the feed are malformed", in.broken)
+	}
+	if x.Done.IsZero() && c.Title == hostOf(x.URL) {
+		out.title = in.name
+	}
+	return out, s.apply(ctx, f, c.Name, in)
 }
 
 // clip bounds a title that another server wrote.

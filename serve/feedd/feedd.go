@@ -1,5 +1,5 @@
-// Package feedd is the door through which everyone with the link of a calendar reads it as an iCalendar feed. It asks for
-// no name and no password: the link is the secret.
+// Package feedd is the door through which everyone with the link of a calendar reads it as an iCalendar feed. It asks
+// for no name and no password: the link is the secret.
 package feedd
 
 import (
@@ -16,7 +16,7 @@ import (
 	"doublet/store"
 )
 
-// maxAge is how long programs may keep a feed without asking, in seconds.
+// maxAge is the time in which programs may use a feed again without asking, in seconds.
 const maxAge = 300
 
 // feedCost bounds the memory of making one feed, in bytes: its text, and the entries it is made of.

@@ -79,10 +79,12 @@ func TestFeeds(t *testing.T) {
 	for _, x := range []struct {
 		method, path, etag string
 		want               int
-	}{{"GET", link, etag, 304}, {"GET", link, `"x", W/` + etag, 304}, {"GET", link, "*", 304}, {"GET", link, `"x"`, 200},
+	}{{"GET", link, etag, 304}, {"GET", link, `"x", W/` + etag, 304}, {"GET", link, "*", 304}, {"GET", link, `"x"`,
+		200},
 		{"HEAD", link, "", 200}, {"POST", link, "", 405}, {"PROPFIND", link, "", 405}, {"GET", feed.Path, "", 404},
 		{"GET", link + "x", "", 404}, {"GET", feed.Path + "..%2f..%2fx.ics", "", 404}} {
-		if w := ask(x.method, x.path, x.etag); w.Code != x.want || w.Code != 200 && strings.Contains(w.Body.String(), "Tea") {
+		if w := ask(x.method, x.path, x.etag); w.Code != x.want || w.Code != 200 && strings.Contains(w.Body.String(),
+			"Tea") {
 			t.Errorf("%s %s: %d %s", x.method, x.path, w.Code, w.Body)
 		}
 	}

@@ -156,7 +156,10 @@ func (x *feedSetting) update(w *groupware.Changing, i int) error {
 			return err
 		}
 		b, err := w.Collection(groupware.Calendar, name)
-		x.changed[p.id] = x.c.appendFeed(nil, &b, func(n string) bool { return slices.Contains([]string{"full", "busy"}, n) })
+		x.changed[p.id] = x.c.appendFeed(nil, &b, func(n string) bool {
+			return slices.Contains([]string{"full",
+				"busy"}, n)
+		})
 		return err
 	})
 }

@@ -64,7 +64,8 @@ func TestRooms(t *testing.T) {
 	cal := calendars[0].(obj)["id"].(string)
 	book := func(start string) string {
 		made := w.call("alice", []any{"CalendarEvent/set", obj{"accountId": account, "sendSchedulingMessages": true,
-			"create": obj{"e": obj{"calendarIds": obj{cal: true}, "title": "Talk", "start": start, "timeZone": "Etc/UTC",
+			"create": obj{"e": obj{"calendarIds": obj{cal: true}, "title": "Talk", "start": start,
+				"timeZone": "Etc/UTC",
 				"duration": "PT1H", "participants": obj{"r": obj{"@type": "Participant", "kind": "location",
 					"roles": obj{"attendee": true}, "email": "blue.room@example.com",
 					"sendTo": obj{"imip": "mailto:blue.room@example.com"}}}}}}, "0"})[0][1].(obj)

@@ -211,7 +211,8 @@ func (v *visit) undo() error {
 // a link.
 var saidKeys = []string{
 	"done", "undone", "nothingSelected", "archivedCount", "deletedCount", "movedCount", "junkCount", "destroyedCount",
-	"messageSent", "draftSaved", "discarded", "saved", "calSaved", "calDeleted", "calAnswered", "conDeleted", "feedsSubscribed",
+	"messageSent", "draftSaved", "discarded", "saved", "calSaved", "calDeleted", "calAnswered", "conDeleted",
+	"feedsSubscribed",
 }
 
 // back redirects to the list, or to the message that was shown if it is still there. The query carries the result.

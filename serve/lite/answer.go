@@ -24,8 +24,8 @@ var answers = map[string]string{"accepted": "ACCEPTED", "tentative": "TENTATIVE"
 // maxAttempts bounds the attempts to change an event that others change at the same time.
 const maxAttempts = 8
 
-// waiting returns the invitations of the next half year that the owner has not answered, at most maxWaiting; more is set
-// if there are others.
+// waiting returns the invitations of the next half year that the owner has not answered, at most maxWaiting; more is
+// set if there are others.
 func (p *planner) waiting() (list []waiting, more bool, err error) {
 	all, _, err := p.slots(p.v.Now, p.v.Now.Add(waitAhead), func(note.UNID) bool { return true })
 	if err != nil {
@@ -149,7 +149,8 @@ func eventValue(o *calendar.Object, at *calendar.Occurrence) (*jmap.Value, error
 
 // put writes an event, and sends the messages that follow from it.
 func (p *planner) put(at groupware.Place, x groupware.Condition, text []byte) error {
-	_, err := p.v.s.invites.Put(p.v.ctx, &scheduling.Target{File: p.File, Owner: p.owner, Place: at, Condition: x}, text)
+	_, err := p.v.s.invites.Put(p.v.ctx, &scheduling.Target{File: p.File, Owner: p.owner, Place: at, Condition: x},
+		text)
 	return err
 }
 

@@ -150,7 +150,8 @@ func (p *planner) fill(page *calendarPage, day time.Time) error {
 	return p.list(page, from, most)
 }
 
-// weekStart returns the day on which the owner's weeks start, as chosen in the full client; otherwise Monday (ISO 8601).
+// weekStart returns the day on which the owner's weeks start, as chosen in the full client; otherwise Monday (ISO
+// 8601).
 func (p *planner) weekStart() (first time.Weekday, err error) {
 	first = time.Monday
 	if p.v.id.Database == 0 {
@@ -195,8 +196,7 @@ func (p *planner) list(page *calendarPage, from time.Time, most int) error {
 		d := &page.Days[i]
 		begin, end := p.zone.At(from.AddDate(0, 0, i)), p.zone.At(from.AddDate(0, 0, i+1))
 		for k := range all {
-			if o := &all[k].occurrence; !o.Start.Before(end) || !o.End.After(begin) && !o.Start.Equal(begin) &&
-				!(o.Start.Equal(o.End) && o.Start.After(begin)) {
+			if !isOn(&all[k].occurrence, begin, end) {
 				continue
 			}
 			if len(d.Slots) == most {
@@ -207,13 +207,16 @@ func (p *planner) list(page *calendarPage, from time.Time, most int) error {
 			s.When = p.times(&s.occurrence, begin, end)
 			d.Slots = append(d.Slots, s)
 		}
-	}
-	for i := range page.Days {
-		for k := range page.Days[i].Slots {
-			used = append(used, &page.Days[i].Slots[k])
+		for k := range d.Slots {
+			used = append(used, &d.Slots[k])
 		}
 	}
 	return p.describe(page.View, collections, used)
+}
+
+// isOn reports whether an occurrence reaches into a day. One without a length is on the day of its start.
+func isOn(o *calendar.Occurrence, begin, end time.Time) bool {
+	return o.Start.Before(end) && (o.End.After(begin) || !o.Start.Before(begin))
 }
 
 // slots returns the occurrences of a time in the order of their starts, at most maxSlots; cut is set if there are more.

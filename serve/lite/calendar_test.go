@@ -54,7 +54,8 @@ func TestCalendarViews(t *testing.T) {
 	t.Parallel()
 	w := open(t, 0)
 	w.putEvent("alice", "one", "SUMMARY:Breakfast <b>", "DTSTART;TZID=Europe/Berlin:20260310T080000",
-		"DTEND;TZID=Europe/Berlin:20260310T090000", "LOCATION:Kitchen", "DESCRIPTION:Bring https://a.example/x\\nand milk")
+		"DTEND;TZID=Europe/Berlin:20260310T090000", "LOCATION:Kitchen",
+		"DESCRIPTION:Bring https://a.example/x\\nand milk")
 	w.putEvent("alice", "days", "SUMMARY:Fair", "DTSTART;VALUE=DATE:20260311", "DTEND;VALUE=DATE:20260314")
 	w.putEvent("alice", "series", "SUMMARY:Standup", "DTSTART;TZID=Europe/Berlin:20260302T093000", "DURATION:PT15M",
 		"RRULE:FREQ=WEEKLY;BYDAY=MO,TH;UNTIL=20260331T000000Z")
@@ -96,7 +97,8 @@ func TestEventForm(t *testing.T) {
 	b := w.signed("alice").berlin()
 	b.get(pathCalendar + "?day=2026-03-10")
 	b.follow("New event")
-	b.send(`name="title"`, nil, "title", "Tea, \"quoted\"", "first", "2026-03-10", "from", "16:00", "last", "2026-03-10",
+	b.send(`name="title"`, nil, "title", "Tea, \"quoted\"", "first", "2026-03-10", "from", "16:00", "last",
+		"2026-03-10",
 		"to", "15:00", "do", "save")
 	b.want(400, "The end is before the start", "Tea, &#34;quoted&#34;")
 	b.send(`name="title"`, nil, "to", "17:30", "place", "Room; 1", "text", "two\nlines", "repeat", "weekly", "until",
@@ -126,7 +128,8 @@ func TestEventForm(t *testing.T) {
 	b.follow("Tea")
 	b.follow("Edit all events")
 	b.want(200, "This changes all events", `value="2026-03-10"`)
-	b.send(`name="title"`, nil, "first", "2026-03-11", "last", "2026-03-11", "from", "17:00", "to", "18:30", "do", "save")
+	b.send(`name="title"`, nil, "first", "2026-03-11", "last", "2026-03-11", "from", "17:00", "to", "18:30", "do",
+		"save")
 	b.get(pathCalendar + "?view=day&day=2026-03-25")
 	b.want(200, "Tea", "17:00–18:30")
 	b.get(pathCalendar + "?view=day&day=2026-03-17")
@@ -184,7 +187,8 @@ func TestEventKept(t *testing.T) {
 	b.want(200, "As before")
 	b.send(`name="title"`, nil, "title", "Odder", "do", "save")
 	got := w.texts("alice")
-	for _, want := range []string{"SUMMARY:Odder", "RRULE:FREQ=MONTHLY;BYDAY=2TU\r\n", "X-ODD;P=1:kept", "CATEGORIES:A,B",
+	for _, want := range []string{"SUMMARY:Odder", "RRULE:FREQ=MONTHLY;BYDAY=2TU\r\n", "X-ODD;P=1:kept",
+		"CATEGORIES:A,B",
 		"TRIGGER;RELATED=END:PT1H"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)
@@ -365,7 +369,8 @@ func TestBusyCalendar(t *testing.T) {
 	w := open(t, 0)
 	long := strings.Repeat("<&>", 200)
 	for i := range 60 {
-		w.putEvent("alice", fmt.Sprint("e", i), "SUMMARY:"+long, "LOCATION:"+long, "DESCRIPTION:"+strings.Repeat(long, 30),
+		w.putEvent("alice", fmt.Sprint("e", i), "SUMMARY:"+long, "LOCATION:"+long, "DESCRIPTION:"+strings.Repeat(long,
+			30),
 			fmt.Sprintf("DTSTART:20260310T%02d%02d00Z", i/4, i%4*15), "DURATION:PT10M", "RRULE:FREQ=DAILY;COUNT=30")
 	}
 	w.putEvent("alice", "people", "SUMMARY:"+long, "DTSTART:20260401T100000Z", "DURATION:PT1H",

@@ -99,7 +99,8 @@ func (v *visit) givenContact() contactForm {
 		return list
 	}
 	return contactForm{Given: f.line("given"), Surname: f.line("surname"), Nickname: f.line("nickname"),
-		Organization: f.line("organization"), Job: f.line("job"), Street: f.line("street"), Postcode: f.line("postcode"),
+		Organization: f.line("organization"), Job: f.line("job"), Street: f.line("street"),
+		Postcode: f.line("postcode"),
 		Locality: f.line("locality"), Region: f.line("region"), Country: f.line("country"),
 		Notes: strings.TrimRight(f.Get("notes"), "\n"), Birthday: f.line("birthday"), Emails: values("email"),
 		Phones: values("phone")}
@@ -118,20 +119,8 @@ func (v *visit) showContactForm(p *planner, x *contactOf, f contactForm, why err
 	fr.Here = "contacts"
 	page := &contactFormPage{frame: fr, contactForm: f, Cancel: v.at(pathContacts), ETag: v.form.Get("state")}
 	if x == nil {
-		books, err := p.books(note.Insert)
-		if err != nil {
+		if page.Books, err = p.bookTargets(v.form.Get("book")); err != nil {
 			return err
-		}
-		for i := range books[:min(len(books), maxTargets)] {
-			t := target{books[i].Name, fit(books[i].Title, 60, 100)}
-			if books[i].Default && v.form.Get("book") == "" || books[i].Name == v.form.Get("book") {
-				page.Books = append([]target{t}, page.Books...)
-			} else {
-				page.Books = append(page.Books, t)
-			}
-		}
-		if len(books) == 0 {
-			return store.ErrDenied
 		}
 	} else {
 		page.ID, page.ETag = x.UNID.String(), cmp.Or(page.ETag, x.ETag)
@@ -159,6 +148,24 @@ func (v *visit) showContactForm(p *planner, x *contactOf, f contactForm, why err
 	}
 	v.s.show(v.w, status, "contactform.html", page)
 	return nil
+}
+
+// bookTargets returns the address books that take new contacts; chosen is the name of the one that is selected, "" for
+// the default.
+func (p *planner) bookTargets(chosen string) (list []target, err error) {
+	books, err := p.books(note.Insert)
+	for i := range books[:min(len(books), maxTargets)] {
+		t := target{books[i].Name, fit(books[i].Title, 60, 100)}
+		if books[i].Default && chosen == "" || books[i].Name == chosen {
+			list = append([]target{t}, list...)
+		} else {
+			list = append(list, t)
+		}
+	}
+	if err == nil && len(books) == 0 {
+		err = store.ErrDenied
+	}
+	return list, err
 }
 
 // changeContact writes or deletes a contact.
@@ -201,7 +208,8 @@ func (v *visit) saveContact(p *planner) error {
 			return err
 		}
 		vcard, before = x.vcard, readContactForm(x)
-		at, condition = groupware.Place{Collection: in.Name, Name: x.Name}, groupware.Condition{ETag: v.form.Get("state")}
+		at, condition = groupware.Place{Collection: in.Name, Name: x.Name},
+			groupware.Condition{ETag: v.form.Get("state")}
 	}
 	err := given.check()
 	if err == nil {
@@ -281,7 +289,8 @@ func birthValue(s string) contact.Card {
 // apply puts the differences between two forms on a card.
 func (f *contactForm) apply(was contactForm, card contact.Card) contact.Card {
 	if f.Given != was.Given || f.Surname != was.Surname {
-		setComponents(card, "name", map[string]string{"given": f.Given, "surname": f.Surname}, []string{"given", "surname"})
+		setComponents(card, "name", map[string]string{"given": f.Given, "surname": f.Surname}, []string{"given",
+			"surname"})
 	}
 	for _, x := range []struct{ was, is, property, member string }{
 		{was.Nickname, f.Nickname, "nicknames", "name"}, {was.Organization, f.Organization, "organizations", "name"},
@@ -344,8 +353,8 @@ func (f *contactForm) applyAddress(was contactForm, card contact.Card) {
 	setItems(card, "addresses", items)
 }
 
-// setComponents sets components of a name or an address by kind, "" to remove them. The other components stay. The whole
-// text is derived from them again.
+// setComponents sets components of a name or an address by kind, "" to remove them. The other components stay. The
+// whole text is derived from them again.
 func setComponents(card contact.Card, property string, parts map[string]string, order []string) {
 	item, _ := card[property].(contact.Card)
 	item = maps.Clone(item)

@@ -86,8 +86,8 @@ func (v *visit) contacts() error {
 	return nil
 }
 
-// listContacts returns the contacts with all of the words, sorted by their names. It reads their texts only if there are
-// words.
+// listContacts returns the contacts with all of the words, sorted by their names. It reads their texts only if there
+// are words.
 func (p *planner) listContacts(words []string) (list []indexed, err error) {
 	err = p.All(p.v.ctx, groupware.AddressBook, len(words) > 0, func(e *groupware.Entry) bool {
 		if len(words) > 0 {
@@ -308,7 +308,8 @@ func (v *visit) contactLines(page *contactPage, x *contactOf) {
 		item, _ := addresses[id].(contact.Card)
 		full, _ := item["full"].(string)
 		text := cmp.Or(full, strings.Join(nonEmpty(components(item, streets...), strings.TrimSpace(components(item,
-			"postcode")+" "+components(item, "locality")), components(item, "region"), components(item, "country")), ", "))
+			"postcode")+" "+components(item, "locality")), components(item, "region"), components(item, "country")),
+			", "))
 		page.Lines = append(page.Lines, contactLine{Title: v.T("conAddress"), Text: fit(text, 300, 500)})
 	}
 	for _, k := range []struct{ kind, key string }{{"birth", "conBirthday"}, {"wedding", "conAnniversary"}} {

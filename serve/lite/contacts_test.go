@@ -74,7 +74,8 @@ func TestContactForm(t *testing.T) {
 	values.Set("do", "save")
 	b.post(pathContact, values, nil)
 	got = w.cards("alice")
-	if strings.Contains(got, "grace@far") || !strings.Contains(got, "TYPE=cell") || !strings.Contains(got, "TYPE=work") && !strings.Contains(got, "TYPE=WORK") ||
+	if strings.Contains(got, "grace@far") || !strings.Contains(got, "TYPE=cell") || !strings.Contains(got,
+		"TYPE=work") && !strings.Contains(got, "TYPE=WORK") ||
 		!strings.Contains(got, "g2@work.example") || !strings.Contains(got, "Side St. 2;Town;;12345") ||
 		!strings.Contains(got, ":19061209\r\n") {
 		t.Error(got)

@@ -62,7 +62,8 @@ func (v *visit) showEvent(p *planner, x *found) error {
 	c := x.part()
 	from, to := x.span(p.zone)
 	id, at := x.UNID.String(), v.form.Get("at")
-	page := &eventPage{frame: fr, ID: id, Instance: at, ETag: x.ETag, Ask: v.form.Get("ask") != "", When: p.when(c, from, to),
+	page := &eventPage{frame: fr, ID: id, Instance: at, ETag: x.ETag, Ask: v.form.Get("ask") != "", When: p.when(c,
+		from, to),
 		Heading:  cmp.Or(fit(c.Text("SUMMARY"), 500, 1500), v.T("calNoTitle")),
 		Place:    fit(c.Text("LOCATION"), 500, 1000),
 		Calendar: fit(x.in.Title, 80, 120), Private: x.Private, Recurs: x.object.Series.Recurs() && x.at != nil,

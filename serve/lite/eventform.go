@@ -153,7 +153,8 @@ func ruleValue(repeat, until string, start time.Time) *jmap.Value {
 	if repeat == "weekdays" {
 		frequency = "weekly"
 		for _, d := range weekdayCodes[1:6] {
-			days = append(days, *jmap.MakeObject([]string{"@type", "day"}, []jmap.Value{jmap.Text("NDay"), jmap.Text(d)}))
+			days = append(days, *jmap.MakeObject([]string{"@type", "day"}, []jmap.Value{jmap.Text("NDay"),
+				jmap.Text(d)}))
 		}
 	}
 	r := jmap.MakeObject([]string{"@type", "frequency"}, []jmap.Value{jmap.Text("RecurrenceRule"),
@@ -206,8 +207,10 @@ func (p *planner) newEventForm(day string) eventForm {
 func (v *visit) givenEvent() eventForm {
 	f := v.form
 	return eventForm{Subject: f.line("title"), Place: f.line("place"), People: f.Get("people"),
-		Text: strings.TrimRight(f.Get("text"), "\n"), First: f.line("first"), Last: f.line("last"), From: f.line("from"),
-		To: f.line("to"), Zone: f.line("zone"), Repeat: f.line("repeat"), Until: f.line("until"), Alert: f.line("alert"),
+		Text: strings.TrimRight(f.Get("text"), "\n"), First: f.line("first"), Last: f.line("last"),
+		From: f.line("from"),
+		To:   f.line("to"), Zone: f.line("zone"), Repeat: f.line("repeat"), Until: f.line("until"),
+		Alert:  f.line("alert"),
 		AllDay: f.Get("allday") != "", Free: f.Get("free") != "", Private: f.Get("private") != ""}
 }
 
@@ -314,7 +317,8 @@ func (v *visit) alertWords(minutes string) string {
 	return v.T("calAlertDays", n/1440)
 }
 
-// targets returns the calendars that take new events; chosen is the name of the one that is selected, "" for the default.
+// targets returns the calendars that take new events; chosen is the name of the one that is selected, "" for the
+// default.
 func (p *planner) targets(chosen string) (list []target, err error) {
 	all, err := p.calendars()
 	for i := range all {

@@ -58,7 +58,8 @@ func (v *visit) createEvent(p *planner, f eventForm) error {
 	if o, err = o.Edit(changed); err != nil {
 		return err
 	}
-	return p.put(groupware.Place{Collection: v.form.Get("calendar"), Name: name}, groupware.Condition{New: true}, o.Text())
+	return p.put(groupware.Place{Collection: v.form.Get("calendar"), Name: name}, groupware.Condition{New: true},
+		o.Text())
 }
 
 // writeEvent changes an event, or an instance of it, as its form did: e is the event that the form was made from.
@@ -170,19 +171,27 @@ func (p *planner) changes(before, after eventForm, e *jmap.Value) (*jmap.Value, 
 			return nil, err
 		}
 	}
+	if before.Alert != after.Alert && after.Alert != "asBefore" {
+		set("alerts", alertValue(after.Alert))
+	}
+	if err := p.visibility(before, after, set); err != nil {
+		return nil, err
+	}
+	return out, p.invite(before, after, e, set)
+}
+
+// visibility sets the properties that say what others see of an event.
+func (p *planner) visibility(before, after eventForm, set func(string, jmap.Value)) error {
 	if before.Free != after.Free {
 		set("freeBusyStatus", jmap.Text(map[bool]string{true: "free", false: "busy"}[after.Free]))
 	}
 	if before.Private != after.Private {
 		if after.Private && p.v.box.ID != "" {
-			return nil, store.ErrDenied // its other people would not see it
+			return store.ErrDenied // its other people would not see it
 		}
 		set("privacy", jmap.Text(map[bool]string{true: "private", false: "public"}[after.Private]))
 	}
-	if before.Alert != after.Alert && after.Alert != "asBefore" {
-		set("alerts", alertValue(after.Alert))
-	}
-	return out, p.invite(before, after, e, set)
+	return nil
 }
 
 // setTimes sets the times of a form.
@@ -247,7 +256,8 @@ func alertValue(minutes string) jmap.Value {
 	if n == 0 {
 		offset = "PT0S"
 	}
-	return *mustJSON(`{"a1":{"@type":"Alert","action":"display","trigger":{"@type":"OffsetTrigger","relativeTo":"start",` +
+	return *mustJSON(`{"a1":{"@type":"Alert","action":"display","trigger":{"@type":"OffsetTrigger",` +
+		`"relativeTo":"start",` +
 		`"offset":"` + offset + `"}}}`)
 }
 
@@ -334,8 +344,8 @@ func participant(name, email string, owner bool) jmap.Value {
 	return *mustJSON(string(w.End()))
 }
 
-// shifted adds to the changes of a series what moves with its start: the exceptions, and the ends and days of the rules,
-// unless the changes have rules of their own.
+// shifted adds to the changes of a series what moves with its start: the exceptions, and the ends and days of the
+// rules, unless the changes have rules of their own.
 func shifted(e, changed *jmap.Value) *jmap.Value {
 	was, ok1 := calendar.ParseLocal(textOf(e, "start"))
 	is, ok2 := calendar.ParseLocal(textOf(changed, "start"))

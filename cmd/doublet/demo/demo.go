@@ -37,7 +37,8 @@ type filler struct {
 	refs   map[string][]string // key → Message-IDs of the thread up to it
 }
 
-// Fill creates the people, the group, two rooms, and the mail of the people. It leaves a server that has people as it is and returns false.
+// Fill creates the people, the group, two rooms, and the mail of the people. It leaves a server that has people as it
+// is and returns false.
 func Fill(ctx context.Context, s *admin.System) (filled bool, err error) {
 	have, _, err := s.Directory.People.List(ctx, "", 1, "")
 	if err != nil || len(have) > 0 {

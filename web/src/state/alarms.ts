@@ -23,7 +23,7 @@ export interface Alarm extends Due {
   event: CalendarEvent;
 }
 
-/** What was shown, by key, with the time until when that is remembered. */
+/** The alarms that were shown, by key, with the time until when that is remembered. */
 function shown(): Record<string, number> {
   try {
     return JSON.parse(localStorageGet(key) ?? "{}") as Record<string, number>;
