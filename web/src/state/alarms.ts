@@ -32,8 +32,18 @@ function shown(): Record<string, number> {
   }
 }
 
+/** Reports if this page is the first of the browser to come to an alarm: others that do at the same moment find it locked. */
+function isFirst(a: Alarm): Promise<boolean> {
+  if (!("locks" in navigator)) return Promise.resolve(true);
+  return new Promise((done) => void navigator.locks.request(`doublet:alarm ${a.key}`, { ifAvailable: true }, (lock) => {
+    done(!!lock);
+    return lock ? new Promise((end) => setTimeout(end, 60_000)) : undefined;
+  }));
+}
+
 /** Notes that an alarm is shown now; false: another page of this browser has shown it. */
-function claim(a: Alarm, now: number): boolean {
+async function claim(a: Alarm, now: number): Promise<boolean> {
+  if (!(await isFirst(a))) return false;
   const all = shown();
   if (all[a.key]) return false;
   const left = Object.entries(all).filter(([, until]) => until > now).slice(-most);
@@ -67,7 +77,7 @@ export function watchAlarms(zone: () => string, ring: (a: Alarm) => void): () =>
     const found = await read(from, now + every + 30_000, isZone(zone()) ? zone() : "Etc/UTC");
     if (!found) return;
     for (const timer of timers) clearTimeout(timer);
-    timers = found.map((a) => setTimeout(() => { if (claim(a, client.now().getTime())) ring(a); }, Math.max(0, a.at - client.now().getTime())));
+    timers = found.map((a) => setTimeout(() => void claim(a, client.now().getTime()).then((mine) => { if (mine) ring(a); }), Math.max(0, a.at - client.now().getTime())));
     from = now - late;
   };
   let begun = false;

@@ -15,6 +15,8 @@ const kinds = [{ kind: "full", title: "feedFull", hint: "feedFullHint" }, { kind
 export function FeedSheet({ of, onClose }: { of: Shelf; onClose: () => void }) {
   const feed = useSignal<CalendarFeed | undefined>(undefined);
   const problem = useSignal("");
+  // The switches that the person set, until the server has answered.
+  const wanted = useSignal<{ full?: boolean; busy?: boolean }>({});
   const read = async () => {
     const answer = await readFeed(of.account, of.id);
     if (answer) feed.value = answer;
@@ -26,6 +28,12 @@ export function FeedSheet({ of, onClose }: { of: Shelf; onClose: () => void }) {
     problem.value = why === undefined ? "" : why ? t("refusedByServer", why) : tk("offlineChange");
     await read();
     await readCalendars();
+  };
+  const turn = async (kind: "full" | "busy", on: boolean) => {
+    wanted.value = { ...wanted.value, [kind]: on };
+    await change({ [kind]: on || null });
+    const { [kind]: _, ...left } = wanted.value;
+    wanted.value = left;
   };
   const f = feed.value;
   return (
@@ -41,7 +49,7 @@ export function FeedSheet({ of, onClose }: { of: Shelf; onClose: () => void }) {
       )}
       {f && !f.source && of.myRights.mayShare && kinds.map(({ kind, title, hint }) => (
         <section class="feed-kind" key={kind}>
-          <label class="check"><input type="checkbox" checked={!!f[kind]} onChange={(e) => void change({ [kind]: e.currentTarget.checked || null })} />{tk(title)}</label>
+          <label class="check"><input type="checkbox" checked={wanted.value[kind] ?? !!f[kind]} onChange={(e) => void turn(kind, e.currentTarget.checked)} />{tk(title)}</label>
           <p class="quiet">{tk(hint)}</p>
           {f[kind] && (
             <div class="feed-link">
