@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"doublet/groupware"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/wire/jmap"
@@ -203,7 +204,7 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 	caps.Raw(jmap.Quota, "{}")
 	caps.Raw(jmap.Search, "{}")
 	caps.Raw(jmap.CalendarsParse, "{}")
-	if s.has(jmap.Feeds) {
+	if s.has(jmap.Feeds) && (a.Personal || collections.of(groupware.Calendar)) {
 		caps.Raw(jmap.Feeds, "{}")
 	}
 	caps.Name(jmap.Blob)
