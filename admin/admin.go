@@ -21,6 +21,7 @@ import (
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/groupware"
+	"doublet/groupware/feed"
 	"doublet/mail"
 	"doublet/mail/reports"
 	"doublet/mailbox"
@@ -46,6 +47,9 @@ type System struct {
 	Sessions  *session.Service
 	Mailbox   *mailbox.Service
 	Groupware *groupware.Service
+	// Feeds publishes calendars by links, Sources reads the feeds of other servers.
+	Feeds   *feed.Publisher
+	Sources *feed.Subscriber
 	// Scheduling sends invitations and answers.
 	Scheduling *scheduling.Service
 	Mail       *mail.Service

@@ -17,6 +17,7 @@ type Room struct {
 	Kind      string    `json:"kind"`
 	Capacity  int       `json:"capacity,omitempty"`
 	Equipment []string  `json:"equipment,omitempty"`
+	Site      string    `json:"site,omitempty"`
 	Owners    []string  `json:"owners,omitempty"`
 	Approval  bool      `json:"approval,omitempty"`
 	Hours     string    `json:"hours,omitempty"`
@@ -41,6 +42,7 @@ type RoomAdd struct {
 	Kind      string   `json:"kind" help:"room or resource (default: room)"`
 	Capacity  int      `json:"capacity" help:"people that a room holds"`
 	Equipment []string `json:"equipment" help:"equipment, such as projector"`
+	Site      string   `json:"site" help:"building or other place where people look for it"`
 	Owner     []string `json:"owner" help:"people and groups who alone book it, or who decide with --approval"`
 	Approval  bool     `json:"approval" help:"bookings of others wait for an owner's decision"`
 	Hours     string   `json:"hours" help:"hours of each day in which it can be booked, as 08:00-18:00"`
@@ -54,6 +56,7 @@ type RoomSet struct {
 	Address   *string   `json:"address" help:"address under which people invite it"`
 	Capacity  *int      `json:"capacity" help:"people that a room holds"`
 	Equipment *[]string `json:"equipment" help:"all its equipment"`
+	Site      *string   `json:"site" help:"building or other place where people look for it"`
 	Owner     *[]string `json:"owner" help:"all its owners"`
 	Approval  *bool     `json:"approval" help:"bookings of others wait for an owner's decision"`
 	Hours     *string   `json:"hours" help:"hours of each day in which it can be booked"`
@@ -102,6 +105,7 @@ func room(ctx context.Context, c *Call, name string) (directory.MailIn, error) {
 func roomOf(ctx context.Context, c *Call, m directory.MailIn) Room {
 	r := &m.Resource
 	return Room{Name: m.Name, Address: m.InternetAddress, Kind: r.Kind, Capacity: r.Capacity, Equipment: r.Equipment,
+		Site:   r.Site,
 		Owners: c.names(ctx, r.Owners), Approval: r.Approval, Hours: r.Hours, TimeZone: r.TimeZone, Removed: m.Removed,
 		ID: m.ID.String()}
 }
@@ -127,7 +131,7 @@ func roomAdd(ctx context.Context, c *Call, a *RoomAdd) (Room, error) {
 		a.Kind = directory.ResourceRoom
 	}
 	m, err := c.newMailIn(ctx, directory.MailInFields{Name: a.Name, InternetAddress: a.Address,
-		Resource: directory.ResourceFields{Kind: a.Kind, Capacity: a.Capacity, Equipment: a.Equipment,
+		Resource: directory.ResourceFields{Kind: a.Kind, Capacity: a.Capacity, Equipment: a.Equipment, Site: a.Site,
 			Owners: owners, Approval: a.Approval, Hours: a.Hours, TimeZone: a.TimeZone}})
 	if err != nil {
 		return Room{}, err
@@ -163,6 +167,7 @@ func roomSet(ctx context.Context, c *Call, a *RoomSet) (Room, error) {
 		assign(&r.Capacity, a.Capacity)
 		assign(&r.Approval, a.Approval)
 		assign(&r.Hours, a.Hours)
+		assign(&r.Site, a.Site)
 		assign(&r.TimeZone, a.TimeZone)
 		if a.Equipment != nil {
 			r.Equipment = nonEmpty(*a.Equipment)

@@ -24,6 +24,7 @@ const (
 	itemApproval     = "ApprovalRequired"
 	itemHours        = "AvailableHours"
 	itemZone         = "ResourceTimeZone"
+	itemSite         = "Site"
 )
 
 // Limits of a resource.
@@ -40,6 +41,8 @@ type ResourceFields struct {
 	// Capacity is the number of people that a room holds, 0 if it is not known.
 	Capacity  int
 	Equipment []string
+	// Site is the place where people look for the resource, such as a building; "" if it has none.
+	Site string
 	// Owners lists the UNIDs of the people and groups who own the resource. With Approval the bookings of others wait
 	// for their decision; without, only they book. Without owners everybody books.
 	Owners   []string
@@ -58,13 +61,14 @@ func (r *ResourceFields) write(f *fields) {
 	f.bool(itemApproval, r.Approval)
 	f.text(itemHours, r.Hours)
 	f.text(itemZone, r.TimeZone)
+	f.text(itemSite, r.Site)
 }
 
 func readResource(items note.Items) ResourceFields {
 	return ResourceFields{Kind: items.Get(itemResourceType).AsText(), Capacity: int(items.Get(itemCapacity).AsInt()),
 		Equipment: items.Get(itemEquipment).AsTextList(), Owners: items.Get(itemOwners).AsTextList(),
 		Approval: items.Get(itemApproval).AsBool(), Hours: items.Get(itemHours).AsText(),
-		TimeZone: items.Get(itemZone).AsText()}
+		TimeZone: items.Get(itemZone).AsText(), Site: items.Get(itemSite).AsText()}
 }
 
 // check rejects fields that no resource has.
@@ -77,6 +81,8 @@ func (r *ResourceFields) check() error {
 		return fmt.Errorf("%w kind of resource %.20q: it must be room or resource", ErrInvalid, r.Kind)
 	case r.Capacity < 0 || r.Capacity > maxCapacity:
 		return fmt.Errorf("%w capacity %d", ErrInvalid, r.Capacity)
+	case len(r.Site) > maxName:
+		return fmt.Errorf("%w site %.40q", ErrInvalid, r.Site)
 	case r.Approval && len(r.Owners) == 0:
 		return fmt.Errorf("%w resource: approval needs an owner", ErrInvalid)
 	}

@@ -33,6 +33,9 @@ type Collection struct {
 	Subscribed bool
 	// Revision identifies the state of the Properties.
 	Revision string
+	// Published has the links by which everyone reads the calendar, Source the feed that it shows.
+	Published Published
+	Source    Source
 	Properties
 }
 
@@ -133,6 +136,7 @@ func (d *reading) collection(h *layout.Folder) (*Collection, error) {
 	}
 	c.Revision = fmt.Sprintf("%x", uint64(row.Mod))
 	c.Properties = readProperties(items)
+	c.Published, c.Source = readFeeds(items)
 	c.Subscribed = subscribed(d, h, items)
 	if c.Title == "" {
 		c.Title = name
@@ -375,8 +379,16 @@ func (c *Changing) Delete(kind Kind, name string) error {
 	}); err != nil {
 		return err
 	}
+	items, err := c.r.FolderItems(h.Note)
+	if err != nil {
+		return err
+	}
+	way := removed
+	if items.Get(itemSource) != nil {
+		way = moved // the entries are another server's
+	}
 	for _, id := range ids {
-		if err := c.remove(h, id, removed); err != nil {
+		if err := c.remove(h, id, way); err != nil {
 			return err
 		}
 	}

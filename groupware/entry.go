@@ -33,6 +33,8 @@ const (
 	itemScheduleTag = "ScheduleTag"
 	// itemShown is set if the private entry was public before: others have it and must be told that it has gone.
 	itemShown = "Shown"
+	// itemMailAlarm is set if an alarm of the entry sends mail.
+	itemMailAlarm = "MailAlarm"
 	// itemRemoved is the time of the removal in Unix seconds, itemFrom the UNID of the collection.
 	itemRemoved = "RemovedTime"
 	itemFrom    = "RemovedFrom"
@@ -92,6 +94,8 @@ type Parsed struct {
 	Private   bool
 	// ScheduleTag is Entry.ScheduleTag of the entry to write.
 	ScheduleTag string
+	// mailAlarm is set if an alarm of the entry sends mail.
+	mailAlarm bool
 	// Object is the parsed object of a calendar, nil for a contact. Card is a contact.
 	Object *calendar.Object
 	Card   *ical.Component
@@ -132,7 +136,8 @@ func parse(kind Kind, text []byte) (*Parsed, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Parsed{Text: text, UID: o.UID, Component: o.Kind, Subject: o.Parts[0].Text("SUMMARY"), Object: o}
+	p := &Parsed{Text: text, UID: o.UID, Component: o.Kind, Subject: o.Parts[0].Text("SUMMARY"), Object: o,
+		mailAlarm: o.Kind == calendar.Event && o.HasAlarm("EMAIL")}
 	for _, c := range o.Parts {
 		class := strings.ToUpper(strings.TrimSpace(c.Text("CLASS")))
 		p.Private = p.Private || class != "" && class != "PUBLIC"
@@ -176,6 +181,9 @@ func (p *Parsed) content(name string, now time.Time) note.Content {
 		{Name: itemModified, Value: note.Int(now.Unix())}}
 	if p.ScheduleTag != "" {
 		items = append(items, note.Item{Name: itemScheduleTag, Value: note.Text(p.ScheduleTag)})
+	}
+	if p.mailAlarm {
+		items = append(items, note.Item{Name: itemMailAlarm, Value: note.Bool(true)})
 	}
 	if p.Private {
 		items = append(items, note.Item{Name: itemPrivate, Value: note.Bool(true)})

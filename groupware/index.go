@@ -12,12 +12,18 @@ import (
 )
 
 // indexEntries finds entries by prefix and hash: 'n' and the name, 'u' and the UID. The hash bounds the key and keeps
-// zero bytes out of it. Behind spanKey stands the span of an entry of a calendar.
+// zero bytes out of it. Behind spanKey stands the span of an entry of a calendar. sourceKey finds the folders of
+// calendars that show a feed, alarmKey the entries with alarms that send mail.
 const indexEntries uint64 = 40
+
+var sourceKey, alarmKey = []byte("s"), []byte("a")
 
 // Indexes returns the indexes of entries, for store.Options.
 func Indexes() []store.Index {
 	keys := func(c note.Class, content *note.Content) [][]byte {
+		if c == note.Folder && content.Items.Get(itemSource) != nil {
+			return [][]byte{sourceKey}
+		}
 		name := content.Items.Get(itemName)
 		if c != note.Document || name == nil {
 			return nil
@@ -25,6 +31,9 @@ func Indexes() []store.Index {
 		list := [][]byte{nameKey(name.AsText()), uidKey(content.Items.Get(itemUID).AsText())}
 		if x := content.Items.Get(itemSpan).AsText(); len(x) == spanLength && !strings.Contains(x, "\x00") {
 			list = append(list, append([]byte{spanKey}, x...))
+		}
+		if content.Items.Get(itemMailAlarm).AsBool() {
+			list = append(list, alarmKey)
 		}
 		return list
 	}

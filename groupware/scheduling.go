@@ -120,7 +120,7 @@ func defaultFor(d *reading, component string) (to *layout.Folder, name string, e
 	}
 	found := false
 	err = d.eachCalendar(func(h *layout.Folder, n string, p *Properties) {
-		if found || d.rights(h)&note.Lookup == 0 || !p.holds(component) {
+		if found || d.rights(h)&note.Lookup == 0 || !p.holds(component) || showsFeed(d, h) {
 			return
 		}
 		if found = usual != nil && h.Note == usual.Note; component == calendar.Task {

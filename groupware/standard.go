@@ -88,7 +88,8 @@ func (d *reading) defaultOf(kind Kind, without note.ID) (h *layout.Folder, chose
 		if items.Get(itemDefault).AsBool() && (!chosen || x.Note < h.Note) {
 			h, chosen = x, true
 		}
-		if holds := items.Get(itemComponents).AsTextList(); len(holds) > 0 && !slices.Contains(holds, calendar.Event) {
+		holds := items.Get(itemComponents).AsTextList()
+		if len(holds) > 0 && !slices.Contains(holds, calendar.Event) || items.Get(itemSource) != nil {
 			continue // events that no calendar was chosen for do not fit there
 		}
 		if first == nil || x.Note < first.Note {

@@ -18,23 +18,26 @@ type Waker struct {
 	svc    *Service
 	store  *store.Store
 	env    *env.Env
-	cursor store.Cursor
-	begun  bool
+	follow *Follower
 	// next holds the next time of each mail file that has snoozed messages, whether it is led here or not.
 	next map[note.DatabaseID]time.Time
 }
 
 // NewWaker returns a Waker for all mail files.
 func (s *Service) NewWaker() *Waker {
-	return &Waker{svc: s, store: s.store, env: s.env, next: map[note.DatabaseID]time.Time{}}
+	return &Waker{svc: s, store: s.store, env: s.env, follow: NewFollower(s.store),
+		next: map[note.DatabaseID]time.Time{}}
 }
 
 // Run wakes the messages that are due. It is called again and again: the times of changed mail files are read anew. A
 // mail file that fails does not stop the others.
 func (w *Waker) Run(ctx context.Context) error {
-	changed, err := w.changed()
+	changed, gone, err := w.follow.Changed()
 	if err != nil {
 		return fmt.Errorf("mailbox: snoozed: %w", err)
+	}
+	for _, db := range gone {
+		delete(w.next, db)
 	}
 	var errs []error
 	for _, db := range changed {
@@ -54,39 +57,6 @@ func (w *Waker) Run(ctx context.Context) error {
 		errs = append(errs, w.wake(ctx, db, now), w.read(ctx, db))
 	}
 	return errors.Join(errs...)
-}
-
-// changed returns the mail files to read: all at first, later those that changed.
-func (w *Waker) changed() (list []note.DatabaseID, err error) {
-	if w.begun {
-		seen := map[note.DatabaseID]bool{}
-		next, err := w.store.Feed(w.cursor, func(c store.Change) bool {
-			seen[c.Database] = true
-			return true
-		})
-		if err == nil {
-			w.cursor = next
-			for db := range seen {
-				if info, err := w.store.Info(db); err == nil && info.Kind == Kind {
-					list = append(list, db)
-				} else {
-					delete(w.next, db)
-				}
-			}
-			return list, nil
-		}
-		if !errors.Is(err, store.ErrFeedCut) {
-			return nil, err
-		}
-	}
-	w.cursor = w.store.Now()
-	err = w.store.Infos(func(i *layout.Info) {
-		if i.Kind == Kind {
-			list = append(list, i.ID)
-		}
-	})
-	w.begun = err == nil
-	return list, err
 }
 
 // read reads the next time of a mail file.

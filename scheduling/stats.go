@@ -4,8 +4,8 @@ import "doublet/stat"
 
 // counters are the statistics of the room.
 type counters struct {
-	delivered, mailed, received, refused, searches *stat.Counter
-	accepted, declined, pending                    *stat.Counter // bookings
+	delivered, mailed, received, refused, searches, alarms *stat.Counter
+	accepted, declined, pending                            *stat.Counter // bookings
 }
 
 func newCounters(t *stat.Tree) counters {
@@ -17,6 +17,7 @@ func newCounters(t *stat.Tree) counters {
 		accepted:  t.Counter("RnRMgr.Reservations.Accepted", "bookings of rooms and resources that were accepted"),
 		declined:  t.Counter("RnRMgr.Reservations.Declined", "bookings of rooms and resources that were declined"),
 		pending:   t.Counter("RnRMgr.Reservations.Pending", "bookings that were left to the owners of the resource"),
+		alarms:    t.Counter("Calendar.AlarmsMailed", "alarms of events that were sent by mail"),
 		searches:  t.Counter("Sched.FreeTimeSearches", "searches for free time"),
 	}
 }

@@ -23,18 +23,20 @@ func Client() fs.FS {
 	return sub
 }
 
-//go:embed src/text/*.json src/text/pages/*.json src/text/rules/*.json src/text/search/*.json
+//go:embed src/text/*.json src/text/pages/*.json src/text/rules/*.json src/text/search/*.json src/text/plan/*.json
 //go:embed src/text/aside/*.json src/text/later/*.json src/text/senders/*.json
 //go:embed src/look/tokens.css src/look/page.css
 var shared embed.FS
 
 // Texts returns the texts of the clients, of searches (src/text/search), of rules (src/text/rules) and of
-// server-rendered pages (src/text/pages), by language ("en") and key. Keys of other parts of the client begin with the
-// name of the part ("later.none"). {0} stands for a value. Every language has every key.
+// server-rendered pages (src/text/pages, and src/text/plan for calendars and contacts), by language ("en") and key.
+// Keys of other parts of the client begin with the name of the part ("later.none"). {0} stands for a value. Every
+// language has every key.
 func Texts() map[string]map[string]string {
 	out := map[string]map[string]string{}
 	for _, dir := range []struct{ pattern, prefix string }{{"*.json", ""}, {"search/*.json", ""}, {"rules/*.json", ""},
-		{"pages/*.json", ""}, {"aside/*.json", "aside."}, {"later/*.json", "later."}, {"senders/*.json", "senders."}} {
+		{"pages/*.json", ""}, {"plan/*.json", ""}, {"aside/*.json", "aside."}, {"later/*.json", "later."},
+		{"senders/*.json", "senders."}} {
 		names, err := fs.Glob(shared, "src/text/"+dir.pattern)
 		for _, name := range names {
 			texts := map[string]string{}

@@ -3,7 +3,9 @@ package main
 import (
 	"net/http"
 
+	"doublet/groupware/feed"
 	"doublet/serve/davd"
+	"doublet/serve/feedd"
 	"doublet/serve/forward"
 	"doublet/serve/signin"
 )
@@ -21,6 +23,7 @@ func (h *front) openDAV() {
 			return c.Account, ok
 		}}, s.Directory, s.Mailbox, s.Groupware, s.Scheduling)
 	h.web.Handle(davd.Path, h.forwarded.Web(forward.DoorDAV, who, door))
+	h.web.Handle(feed.Path, feedd.New(h.env, s.Feeds, feedd.Options{Memory: h.messages, Stats: s.Stats}))
 	h.web.Handle(davd.PathWellKnown, http.HandlerFunc(door.WellKnown))
 	h.web.Handle(davd.PathWellKnownCard, http.HandlerFunc(door.WellKnown))
 }

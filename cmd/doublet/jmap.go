@@ -22,6 +22,7 @@ func (h *front) openJMAP() (func(context.Context) error, error) {
 	s, cfg, x := h.system, &h.cfg, h.sessions
 	o := jmapd.Options{Authenticate: callers(x), Memory: h.messages, Stats: s.Stats, Observe: h.busy.Observe,
 		Lists: h.lists, Hostname: cfg.Server.Name,
+		Feeds: s.Feeds, Sources: s.Sources,
 		Limits: jmapd.Limits{
 			Upload: int64(cfg.Limits.MessageSize), Request: int64(cfg.JMAP.Request), Calls: cfg.JMAP.Calls,
 			ObjectsInGet: cfg.JMAP.ObjectsInGet, ObjectsInSet: cfg.JMAP.ObjectsInSet,

@@ -14,8 +14,9 @@ import (
 func (h *front) openLite() {
 	s, x := h.system, h.sessions
 	var anywhere http.Handler
-	door := lite.New(h.env, x, s.Directory, s.Mailbox, s.Mail, lite.Options{
-		Recipients: h.cfg.Limits.Recipients, Memory: h.messages, Stats: s.Stats,
+	door := lite.New(h.env, x, lite.Services{Directory: s.Directory, Mailbox: s.Mailbox, Mail: s.Mail,
+		Groupware: s.Groupware, Scheduling: s.Scheduling}, lite.Options{
+		Recipients: h.cfg.Limits.Recipients, Memory: h.messages, Stats: s.Stats, Feeds: s.Feeds, Sources: s.Sources,
 		Lists: h.lists, Hostname: h.cfg.Server.Name,
 		Serve: func(w http.ResponseWriter, r *http.Request) { anywhere.ServeHTTP(w, r) },
 	})

@@ -12,6 +12,7 @@ import (
 	"doublet/catalog"
 	"doublet/client/dns"
 	"doublet/client/reach"
+	"doublet/client/webcal"
 	"doublet/cluster/member"
 	"doublet/cmd/doublet/config"
 	"doublet/collect"
@@ -19,6 +20,7 @@ import (
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/groupware"
+	"doublet/groupware/feed"
 	"doublet/mail"
 	"doublet/mail/keep"
 	"doublet/mailbox"
@@ -181,6 +183,8 @@ func (h *house) openMail() error {
 	if s.Mail, err = mail.Open(s.Store, h.env, s.Directory, s.Mailbox, o); err != nil {
 		return fmt.Errorf("open mail: %w", err)
 	}
+	s.Feeds = feed.NewPublisher(h.env, s.Groupware, s.Directory, h.cfg.Web.URL)
+	s.Sources = feed.NewSubscriber(h.env, s.Store, s.Groupware, webcal.New(h.env, reach.New(h.env, s.DNS, nil), nil))
 	s.Scheduling = scheduling.New(h.env, s.Directory, s.Groupware, s.Mail, scheduling.Options{
 		Hostname: o.Hostname, Stats: s.Stats,
 	})

@@ -101,7 +101,7 @@ func (c *call) calendarsOf(id string) (*groupware.File, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, &jmap.Error{Type: "notFound"}
+		return c.calendarOfRoom(u)
 	}
 	if list[0].Kind == directory.TargetGroup {
 		return nil, &jmap.Error{Type: "forbidden", Description: "A group has no calendar."}

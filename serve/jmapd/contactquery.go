@@ -10,8 +10,6 @@ import (
 	"doublet/contact"
 	"doublet/groupware"
 	"doublet/wire/jmap"
-
-	"golang.org/x/text/cases"
 )
 
 // contactCardQuery answers ContactCard/query.
@@ -83,7 +81,7 @@ func keysOf(x *cardOf, keys []sortKey) cardKeys {
 	out := cardKeys{id: idOf(letterCard, x.entry.UNID)}
 	for _, k := range keys {
 		if part, ok := strings.CutPrefix(k.property, "name/"); ok {
-			out.values = append(out.values, fold(strings.Join(nameParts(x.card, part), " ")))
+			out.values = append(out.values, contact.Fold(strings.Join(nameParts(x.card, part), " ")))
 			continue
 		}
 		text, _ := x.card[k.property].(string)
@@ -91,9 +89,6 @@ func keysOf(x *cardOf, keys []sortKey) cardKeys {
 	}
 	return out
 }
-
-// fold returns a text in the form in which texts are compared: without differences of case.
-func fold(s string) string { return cases.Fold().String(nfc(s)) }
 
 // nameParts returns the components of a name of one kind.
 func nameParts(card contact.Card, kind string) (out []string) {
@@ -122,11 +117,7 @@ var cardTexts = map[string][]string{
 		"onlineServices/*/label"},
 	"address": {"addresses/*/components/*/value", "addresses/*/full"},
 	"note":    {"notes/*/note"},
-	"text": {"name/full", "name/components/*/value", "nicknames/*/name", "organizations/*/name",
-		"organizations/*/units/*/name", "titles/*/name", "emails/*/address", "emails/*/label", "phones/*/number",
-		"phones/*/label", "onlineServices/*/service", "onlineServices/*/uri", "onlineServices/*/user",
-		"addresses/*/components/*/value", "addresses/*/full", "notes/*/note", "links/*/uri", "links/*/label",
-		"personalInfo/*/value", "keywords/*/"},
+	"text":    contact.SearchPaths,
 }
 
 // cardNames are the kinds of component of a name that have conditions and keys to sort by.
@@ -140,16 +131,12 @@ func (c *call) cardCondition(name string, v *jmap.Value) (matcher[*cardOf], erro
 	}
 	if part, ok := strings.CutPrefix(name, "name/"); ok && slices.Contains(cardNames, part) {
 		words := cardWords(text)
-		return func(x *cardOf) bool { return hasWords(nameParts(x.card, part), words) }, nil
+		return func(x *cardOf) bool { return contact.HasWords(nameParts(x.card, part), words) }, nil
 	}
 	if paths := cardTexts[name]; paths != nil {
 		words := cardWords(text)
 		return func(x *cardOf) bool {
-			var all []string
-			for _, path := range paths {
-				all = collect(all, x.card, strings.Split(path, "/"))
-			}
-			return hasWords(all, words)
+			return contact.HasWords(x.card.Texts(paths...), words)
 		}, nil
 	}
 	switch name {
@@ -201,50 +188,14 @@ func cardTime(name, text string) (matcher[*cardOf], error) {
 	}, nil
 }
 
-// collect appends the texts at a path.
-func collect(out []string, v any, path []string) []string {
-	if len(path) == 0 {
-		if text, ok := v.(string); ok {
-			out = append(out, text)
-		}
-		return out
-	}
-	switch in := v.(type) {
-	case contact.Card:
-		for name, x := range in {
-			switch {
-			case path[0] == "*" && len(path) == 2 && path[1] == "": // the names themselves
-				out = append(out, name)
-			case path[0] == "*" || path[0] == name:
-				out = collect(out, x, path[1:])
-			}
-		}
-	case []any:
-		for _, x := range in {
-			out = collect(out, x, path[1:])
-		}
-	}
-	return out
-}
-
 // cardWords returns the words and phrases of a condition. A phrase is in quotes.
 func cardWords(text string) (words []string) {
 	for i, part := range strings.Split(text, `"`) {
 		if i%2 == 1 {
-			words = append(words, fold(part))
+			words = append(words, contact.Fold(part))
 		} else {
-			words = append(words, strings.Fields(fold(part))...)
+			words = append(words, strings.Fields(contact.Fold(part))...)
 		}
 	}
 	return words[:min(len(words), maxFilterWords)]
-}
-
-// hasWords reports whether each word is a part of one of the texts.
-func hasWords(texts, words []string) bool {
-	for i := range texts {
-		texts[i] = fold(texts[i])
-	}
-	return !slices.ContainsFunc(words, func(w string) bool {
-		return !slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, w) })
-	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/calendar"
+	"doublet/contact"
 	"doublet/groupware"
 	"doublet/mailbox"
 	"doublet/note"
@@ -347,7 +348,7 @@ func (q *eventQuerying) when(name, text string) (matcher[*foundEvent], error) {
 // inTexts matches events with all words in one of their components.
 func inTexts(read func(c *ical.Component) []string, words []string) matcher[*foundEvent] {
 	return func(x *foundEvent) bool {
-		return slices.ContainsFunc(x.parts(), func(c *ical.Component) bool { return hasWords(read(c), words) })
+		return slices.ContainsFunc(x.parts(), func(c *ical.Component) bool { return contact.HasWords(read(c), words) })
 	}
 }
 
@@ -364,7 +365,7 @@ func (q *eventQuerying) status(want string) matcher[*foundEvent] {
 		text, ok := q.c.args.Get("filter").Get(name).Text()
 		if words := cardWords(text); ok {
 			who = func(c *ical.Component, p *ical.Property) bool {
-				return (!isOwner || isOrganizer(c, p)) && hasWords(personTexts(p), words)
+				return (!isOwner || isOrganizer(c, p)) && contact.HasWords(personTexts(p), words)
 			}
 		}
 	}

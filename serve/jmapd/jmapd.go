@@ -21,6 +21,7 @@ import (
 	"doublet/directory"
 	"doublet/env"
 	"doublet/groupware"
+	"doublet/groupware/feed"
 	"doublet/mail"
 	"doublet/mail/submission"
 	"doublet/mailbox"
@@ -181,6 +182,9 @@ type Options struct {
 	// with a comma before it.
 	Extend func(dst []byte, base string) []byte
 	Stats  *stat.Tree
+	// Feeds publishes calendars, Sources shows the feeds of other servers as calendars; nil disables CalendarFeed.
+	Feeds   *feed.Publisher
+	Sources *feed.Subscriber
 	// Lists leaves mailing lists; nil disables Email/unsubscribe. Hostname is the authserv-id of the
 	// Authentication-Results fields that this server adds.
 	Lists    *oneclick.Client

@@ -85,10 +85,14 @@ var methods = map[string]method{
 	"CalendarEvent/copy":         {jmap.Calendars, eventCopy},
 	"CalendarEvent/parse":        {jmap.CalendarsParse, calendarParse},
 
+	"CalendarFeed/get": {jmap.Feeds, feedGet},
+	"CalendarFeed/set": {jmap.Feeds, feedSet},
+
 	"ParticipantIdentity/get":     {jmap.Calendars, participantIdentityGet},
 	"ParticipantIdentity/changes": {jmap.Calendars, participantIdentityChanges},
 	"ParticipantIdentity/set":     {jmap.Calendars, participantIdentitySet},
 	"Principal/getAvailability":   {jmap.Availability, getAvailability},
+	"Room/find":                   {jmap.Rooms, roomFind},
 
 	"SieveScript/get":      {jmap.Sieve, scriptGet},
 	"SieveScript/set":      {jmap.Sieve, scriptSet},

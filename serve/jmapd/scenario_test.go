@@ -224,6 +224,7 @@ func (p *player) step(line string, more []string) {
 		_, err = p.w.mail.Router.Route(bg)
 		p.w.ok(err)
 		p.w.ok(p.w.waker.Run(bg))
+		p.w.ok(p.w.sources.Run(bg))
 	case word == "share":
 		f := strings.Fields(rest)
 		rights := note.Rights(0)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"doublet/groupware"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/wire/jmap"
@@ -14,14 +15,21 @@ import (
 // capabilities are those that a request may list in using.
 var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.VacationResponse, jmap.Quota, jmap.Blob,
 	jmap.MDN, jmap.Contacts, jmap.Calendars, jmap.CalendarsParse, jmap.Search, jmap.Recipients, jmap.Senders,
-	jmap.Snooze, jmap.Preferences, jmap.Sieve, jmap.Rules, jmap.Principals, jmap.Availability, jmap.WebSocket,
+	jmap.Snooze, jmap.Preferences, jmap.Feeds, jmap.Rooms, jmap.Sieve, jmap.Rules, jmap.Principals, jmap.Availability,
+	jmap.WebSocket,
 	jmap.WebPushVAPID}
 
 // has reports whether a request may use a capability. Principals is not available if the directory is private.
 func (s *Server) has(capability string) bool {
+	if capability == jmap.Feeds && (s.opt.Feeds == nil || s.opt.Sources == nil) {
+		return false
+	}
 	return slices.Contains(capabilities, capability) &&
-		(capability != jmap.Principals && capability != jmap.Availability || !s.backend.Directory().Names.Private())
+		(!slices.Contains(ofDirectory, capability) || !s.backend.Directory().Names.Private())
 }
+
+// ofDirectory lists the capabilities that show people what the directory has.
+var ofDirectory = []string{jmap.Principals, jmap.Availability, jmap.Rooms}
 
 // ofPush lists the capabilities that push announces (see OpenPush). Accounts do not have them.
 var ofPush = []string{jmap.WebSocket, jmap.WebPushVAPID}
@@ -196,6 +204,9 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 	caps.Raw(jmap.Quota, "{}")
 	caps.Raw(jmap.Search, "{}")
 	caps.Raw(jmap.CalendarsParse, "{}")
+	if s.has(jmap.Feeds) && (a.Personal || collections.of(groupware.Calendar)) {
+		caps.Raw(jmap.Feeds, "{}")
+	}
 	caps.Name(jmap.Blob)
 	caps.B = s.appendBlobCapability(caps.B)
 	if a.Personal {
@@ -216,6 +227,7 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 		if s.has(jmap.Principals) {
 			caps.Object(jmap.Principals,
 				func(o *jmap.Writer) { o.Text("currentUserPrincipalId", principalID(c.Who.Person)) })
+			caps.Raw(jmap.Rooms, "{}")
 			caps.Object(jmap.Availability,
 				func(o *jmap.Writer) { o.Text("maxAvailabilityDuration", durationText(maxAvailability)) })
 		}

@@ -11,11 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"doublet/client/reach"
+	"doublet/client/webcal"
 	"doublet/directory"
 	"doublet/directory/password"
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/groupware"
+	"doublet/groupware/feed"
 	"doublet/mail"
 	"doublet/mail/trace"
 	"doublet/mailbox"
@@ -40,8 +43,29 @@ type world struct {
 	groupware *groupware.Service
 	mail      *mail.Service
 	waker     *mailbox.Waker
+	sources   *feed.Subscriber
 	server    *Server
 	who       map[string]*Caller
+}
+
+// farFeeds answers for the feeds of other servers: one event, or 404 where the URL says so.
+type farFeeds struct{}
+
+// URL implements feed.Getter.
+func (farFeeds) URL(text string) (string, error) {
+	if !strings.HasPrefix(text, "https://far.example/") {
+		return "", reach.ErrAddress
+	}
+	return text, nil
+}
+
+// Get implements feed.Getter.
+func (farFeeds) Get(_ context.Context, url, _, _ string) (*webcal.Answer, error) {
+	if strings.Contains(url, "404") {
+		return nil, &webcal.Refused{Status: 404}
+	}
+	return &webcal.Answer{Text: []byte("BEGIN:VCALENDAR\nX-WR-CALNAME:Far\nBEGIN:VEVENT\nUID:far\n" +
+		"DTSTART:20260301T100000Z\nSUMMARY:Match\nEND:VEVENT\nEND:VCALENDAR\n")}, nil
 }
 
 type settings struct {
@@ -86,7 +110,9 @@ func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
 	sched := scheduling.New(fix.Env, w.people, w.groupware, w.mail,
 		scheduling.Options{Hostname: "mx.example.com", Stats: tree})
 	in := signin.New(signin.PeopleOf(w.people), fix.Env, signin.Options{Failures: -1})
-	w.server = New(fix.Env, Options{Authenticate: w.authenticate, Limits: o.Limits, Stats: tree},
+	w.sources = feed.NewSubscriber(fix.Env, w.store, w.groupware, farFeeds{})
+	w.server = New(fix.Env, Options{Authenticate: w.authenticate, Limits: o.Limits, Stats: tree, Sources: w.sources,
+		Feeds: feed.NewPublisher(fix.Env, w.groupware, w.people, "https://mx.example.com")},
 		NewBackend(in, w.people, w.files, w.mail, w.groupware, sched, o.recipients))
 	for _, name := range []string{"alice", "bob", "carol"} {
 		w.person(name, o.quota)

@@ -30,9 +30,6 @@ type asidePart struct {
 	Leave             ways
 }
 
-// choice is an option of a menu.
-type choice struct{ Value, Text string }
-
 // asideOf reads what was put aside of a message.
 func (v *visit) asideOf(l *letter) (*asidePart, error) {
 	p := &asidePart{Muted: l.has(mailbox.MutedKeyword), Times: v.times(), Days: v.days()}
@@ -78,7 +75,7 @@ func (v *visit) times() (out []choice) {
 	at := func(days, hour int) time.Time {
 		return time.Date(now.Year(), now.Month(), now.Day()+days, hour, 0, 0, 0, v.Location)
 	}
-	add := func(t time.Time, text string) { out = append(out, choice{t.Format(localLayout), text}) }
+	add := func(t time.Time, text string) { out = append(out, choice{Value: t.Format(localLayout), Name: text}) }
 	if soon := at(0, now.Hour()+3); soon.Day() == now.Day() && soon.Hour() <= 20 {
 		add(soon, v.T("aside.laterToday", soon.Format("15:04")))
 	}
@@ -95,8 +92,8 @@ func (v *visit) times() (out []choice) {
 
 // days returns after how many days a reminder can come.
 func (v *visit) days() []choice {
-	return []choice{{"2", v.T("aside.in2Days")}, {"4", v.T("aside.in4Days")}, {"7", v.T("aside.inAWeek")},
-		{"14", v.T("aside.inTwoWeeks")}}
+	return []choice{{Value: "2", Name: v.T("aside.in2Days")}, {Value: "4", Name: v.T("aside.in4Days")}, {Value: "7", Name: v.T("aside.inAWeek")},
+		{Value: "14", Name: v.T("aside.inTwoWeeks")}}
 }
 
 // chosenTime returns the time of a form: that of the field "at" if the user filled it in, else the chosen option.

@@ -123,7 +123,7 @@ func (v *visit) own() (*box, error) {
 	if v.id.Database == 0 {
 		return nil, errNotFound
 	}
-	return &box{v.s.files.File(v.id.Who, v.id.Database), "", v.id.Name}, nil
+	return &box{v.s.files.File(v.id.Who, v.id.Database), "", v.id.Name, v.id.Database}, nil
 }
 
 // identities returns the identities that the user can write as.

@@ -26,6 +26,8 @@ type frame struct {
 	Query      string // content of the search field
 	Nav        *nav
 	Wide       bool // print view: only the content
+	// Here is the part of the client that the page belongs to: calendar, contacts, or "" for mail.
+	Here string
 }
 
 // nav is the list of folders and mail files.

@@ -16,12 +16,16 @@ import (
 	"net/http"
 	"net/url"
 
+	"doublet/calendar/itip"
 	"doublet/client/oneclick"
 	"doublet/directory"
 	"doublet/env"
+	"doublet/groupware"
+	"doublet/groupware/feed"
 	"doublet/mail"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/scheduling"
 	"doublet/serve/condition"
 	"doublet/serve/listen"
 	"doublet/serve/speech"
@@ -46,6 +50,11 @@ const (
 	pathFolders  = Path + "folders"
 	pathSettings = Path + "settings"
 	pathRules    = Path + "rules"
+	pathCalendar = Path + "calendar"
+	pathEvent    = Path + "event"
+	pathContacts = Path + "contacts"
+	pathContact  = Path + "contact"
+	pathFeeds    = Path + "feeds"
 	pathStyle    = Path + "style.css"
 )
 
@@ -78,7 +87,20 @@ type Options struct {
 	// Authentication-Results fields that this server writes.
 	Lists    *oneclick.Client
 	Hostname string
-	Stats    *stat.Tree
+	// Feeds publishes calendars, Sources shows the feeds of other servers as calendars. Without them there is no page
+	// for either.
+	Feeds   *feed.Publisher
+	Sources *feed.Subscriber
+	Stats   *stat.Tree
+}
+
+// Services are the services that the pages use.
+type Services struct {
+	Directory  *directory.Directory
+	Mailbox    *mailbox.Service
+	Mail       *mail.Service
+	Groupware  *groupware.Service
+	Scheduling *scheduling.Service
 }
 
 // Server is the HTTP handler of the lite client.
@@ -89,6 +111,8 @@ type Server struct {
 	dir       *directory.Directory
 	files     *mailbox.Service
 	mail      *mail.Service
+	plans     *groupware.Service
+	invites   *scheduling.Service
 	mux       *http.ServeMux
 	templates *template.Template
 	style     []byte
@@ -100,15 +124,15 @@ type Server struct {
 }
 
 // New returns a Server.
-func New(e *env.Env, x *websession.Service, d *directory.Directory, f *mailbox.Service, m *mail.Service,
-	o Options) *Server {
+func New(e *env.Env, x *websession.Service, on Services, o Options) *Server {
 	if o.Memory == nil {
 		o.Memory = listen.NewBudget(256 << 20)
 	}
 	if o.Recipients <= 0 {
 		o.Recipients = 1000
 	}
-	s := &Server{env: e, opt: o, session: x, dir: d, files: f, mail: m, mux: http.NewServeMux()}
+	s := &Server{env: e, opt: o, session: x, dir: on.Directory, files: on.Mailbox, mail: on.Mail, plans: on.Groupware,
+		invites: on.Scheduling, mux: http.NewServeMux()}
 	if s.opt.Serve == nil {
 		s.opt.Serve = s.mux.ServeHTTP
 	}
@@ -132,13 +156,21 @@ func New(e *env.Env, x *websession.Service, d *directory.Directory, f *mailbox.S
 	s.get(pathFolders, (*visit).folders)
 	s.get(pathSettings, (*visit).settings)
 	s.get(pathRules, (*visit).rules)
+	s.get(pathCalendar, (*visit).calendar)
+	s.get(pathEvent, (*visit).event)
+	s.get(pathContacts, (*visit).contacts)
+	s.get(pathContact, (*visit).contact)
+	s.get(pathFeeds, (*visit).feeds)
 	s.post(pathAct, maxForm, (*visit).act)
 	s.post(pathKept, 2*maxForm, (*visit).kept)
-	s.post(pathCompose, int64(f.MessageSize())+maxForm, (*visit).composed)
+	s.post(pathCompose, int64(s.files.MessageSize())+maxForm, (*visit).composed)
 	s.post(pathRedirect, maxForm, (*visit).redirected)
 	s.post(pathFolders, maxForm, (*visit).changeFolders)
 	s.post(pathSettings, maxForm, (*visit).changeSettings)
 	s.post(pathRules, maxForm, (*visit).changeRules)
+	s.post(pathEvent, maxForm, (*visit).changeEvent)
+	s.post(pathContact, maxForm, (*visit).changeContact)
+	s.post(pathFeeds, maxForm, (*visit).changeFeeds)
 	s.mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
 		p := s.visit(w, r).frame("")
 		p.say("notFound", true)
@@ -264,6 +296,7 @@ type box struct {
 	*mailbox.File
 	ID   string // "" for the user's own
 	Name string
+	db   note.DatabaseID
 }
 
 var (
@@ -296,7 +329,7 @@ func (v *visit) openBox(id string) error {
 // boxes returns the mail files that the user can access, their own first.
 func (v *visit) boxes() (list []*box, err error) {
 	if v.id.Database != 0 {
-		list = append(list, &box{v.s.files.File(v.id.Who, v.id.Database), "", v.id.Name})
+		list = append(list, &box{v.s.files.File(v.id.Who, v.id.Database), "", v.id.Name, v.id.Database})
 	}
 	shares, err := v.s.files.Shares(v.id.Who, v.id.Database)
 	for i := range shares {
@@ -308,7 +341,7 @@ func (v *visit) boxes() (list []*box, err error) {
 				continue // skip: an owner who was removed for good has no name to show
 			}
 		}
-		list = append(list, &box{v.s.files.File(v.id.Who, x.ID), x.ID.String(), name})
+		list = append(list, &box{v.s.files.File(v.id.Who, x.ID), x.ID.String(), name, x.ID})
 	}
 	return list, err
 }
@@ -346,6 +379,13 @@ func refusal(err error) (status int, key string) {
 		{errStandardBelow, http.StatusConflict, "holdsStandardFolder"},
 		{mailbox.ErrHasChildren, http.StatusConflict, "hasFolders"},
 		{directory.ErrInvalid, http.StatusBadRequest, "badRequest"},
+		{groupware.ErrNoEntry, http.StatusNotFound, "notFound"},
+		{groupware.ErrNoCollection, http.StatusNotFound, "notFound"},
+		{groupware.ErrChanged, http.StatusConflict, "calChanged"},
+		{groupware.ErrTooLarge, http.StatusRequestEntityTooLarge, "calTooLarge"},
+		{groupware.ErrFull, http.StatusInsufficientStorage, "calFull"},
+		{itip.ErrNotAllowed, http.StatusForbidden, "calOrganizers"},
+		{itip.ErrTooMany, http.StatusBadRequest, "calTooMany"},
 	} {
 		if errors.Is(err, c.err) {
 			return c.status, c.key

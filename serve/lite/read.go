@@ -265,6 +265,7 @@ type readPage struct {
 	Links                map[string]string
 	May                  rights
 	Targets              []target
+	Invitation           *invitation
 }
 
 // person is an address of a header field.
@@ -355,7 +356,7 @@ func (v *visit) read() error {
 	if err := v.readBody(p, l); err != nil {
 		return err
 	}
-	if err := v.readFiles(p, l); err != nil {
+	if err := v.readParts(p, l); err != nil {
 		return err
 	}
 	if p.Wide = v.form.Get("print") != ""; p.Wide {
@@ -559,6 +560,14 @@ func (w *shower) picture(src string) string {
 		return ""
 	}
 	return src
+}
+
+// readParts fills in the invitation and the attachments.
+func (v *visit) readParts(p *readPage, l *letter) (err error) {
+	if p.Invitation, err = v.invited(l); err != nil {
+		return err
+	}
+	return v.readFiles(p, l)
 }
 
 // readFiles fills in the attachments, one page of them at a time.

@@ -15,14 +15,19 @@ import (
 	"testing"
 	"time"
 
+	"doublet/client/reach"
+	"doublet/client/webcal"
 	"doublet/directory"
 	"doublet/directory/password"
 	"doublet/directory/session"
 	"doublet/env"
+	"doublet/groupware"
+	"doublet/groupware/feed"
 	"doublet/mail"
 	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/scheduling"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/serve/websession"
@@ -35,16 +40,18 @@ var bg = context.Background()
 
 // world is a server with alice, bob and carol at example.com, whose passwords are "secret-" and their names.
 type world struct {
-	t      testing.TB
-	fix    *env.Fixture
-	store  *store.Store
-	dir    *directory.Directory
-	keep   *session.Service
-	files  *mailbox.Service
-	mail   *mail.Service
-	lite   *Server
-	memory *listen.Budget
-	people map[string]directory.Person
+	t       testing.TB
+	fix     *env.Fixture
+	store   *store.Store
+	dir     *directory.Directory
+	keep    *session.Service
+	files   *mailbox.Service
+	mail    *mail.Service
+	plans   *groupware.Service
+	invites *scheduling.Service
+	lite    *Server
+	memory  *listen.Budget
+	people  map[string]directory.Person
 }
 
 func open(t testing.TB, quota uint64) *world {
@@ -53,7 +60,7 @@ func open(t testing.TB, quota uint64) *world {
 	var err error
 	w.store, err = store.Open(w.fix.Env, "data", store.Options{
 		CacheSize: 16 << 20, MemTableSize: 4 << 20, FloorBytes: -1, Ballast: -1, LogSyncInterval: 20 * time.Microsecond,
-		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes()),
+		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), groupware.Indexes()),
 	})
 	w.ok(err)
 	tree := stat.New(w.fix.Clock)
@@ -69,7 +76,13 @@ func open(t testing.TB, quota uint64) *world {
 		Stats: tree}).Web(signin.PeopleOf(w.dir), w.keep)
 	x := websession.New(w.fix.Env, in, w.dir.SecondFactors, w.keep,
 		websession.Options{Server: "mx.example.com", Key: w.dir.Secret.Key("web"), Stats: tree})
-	w.lite = New(w.fix.Env, x, w.dir, w.files, w.mail, Options{Recipients: 20, Memory: w.memory, Stats: tree})
+	w.plans = groupware.New(w.store, w.fix.Env, groupware.Options{})
+	w.invites = scheduling.New(w.fix.Env, w.dir, w.plans, w.mail, scheduling.Options{Hostname: "mx.example.com",
+		Stats: tree})
+	w.lite = New(w.fix.Env, x, Services{w.dir, w.files, w.mail, w.plans, w.invites}, Options{Recipients: 20,
+		Memory: w.memory, Stats: tree, Feeds: feed.NewPublisher(w.fix.Env, w.plans, w.dir, ""),
+		Sources: feed.NewSubscriber(w.fix.Env, w.store, w.plans, webcal.New(w.fix.Env,
+			reach.New(w.fix.Env, nil, nil), nil))})
 	for _, name := range []string{"alice", "bob", "carol"} {
 		spec := directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{strings.ToUpper(name[:1]) +
 			name[1:] + " Example"}, ShortName: name}, Password: "secret-" + name}
@@ -278,11 +291,13 @@ func (b *browser) form(has string) (action string, values url.Values) {
 			values.Add(a[1], html.UnescapeString(a[2]))
 		}
 		for _, s := range selectPattern.FindAllStringSubmatch(m[2], -1) {
+			chosen := ""
 			for i, o := range optionPattern.FindAllStringSubmatch(s[2], -1) {
 				if i == 0 || o[2] != "" {
-					values.Set(s[1], html.UnescapeString(o[1]))
+					chosen = html.UnescapeString(o[1])
 				}
 			}
+			values.Add(s[1], chosen)
 		}
 		return html.UnescapeString(m[1]), values
 	}

@@ -144,3 +144,42 @@ func (p *Speech) ISO(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // Date formats a date as a day with its year.
 func (p *Speech) Date(t time.Time) string { return t.In(p.Location).Format("2006-01-02") }
+
+var weekdays = map[string][]string{
+	"en": {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"},
+	"de": {"So.", "Mo.", "Di.", "Mi.", "Do.", "Fr.", "Sa."},
+	"zh": {"周日", "周一", "周二", "周三", "周四", "周五", "周六"},
+}
+
+// Weekday returns the short name of the day of the week.
+func (p *Speech) Weekday(d time.Weekday) string { return weekdays[p.Lang][d] }
+
+// Day formats a day with its weekday, and with the year if it is not this year. The day is that of t's own location.
+func (p *Speech) Day(t time.Time) string {
+	year := ""
+	if t.Year() != p.Now.Year() {
+		year = strconv.Itoa(t.Year())
+	}
+	switch {
+	case p.Lang == "zh" && year != "":
+		return year + "年" + p.day(t) + " " + p.Weekday(t.Weekday())
+	case p.Lang == "zh":
+		return p.day(t) + " " + p.Weekday(t.Weekday())
+	case p.Lang == "en" && year != "":
+		year = ", " + year
+	case year != "":
+		year = " " + year
+	}
+	return p.Weekday(t.Weekday()) + ", " + p.day(t) + year
+}
+
+// Month formats a month with its year.
+func (p *Speech) Month(t time.Time) string {
+	switch p.Lang {
+	case "zh":
+		return t.Format("2006年1月")
+	case "de":
+		return months["de"][t.Month()-1] + t.Format(" 2006")
+	}
+	return months["en"][t.Month()-1] + t.Format(" 2006")
+}

@@ -27,6 +27,15 @@ func Named(name string) *Zone {
 	return UTC
 }
 
+// In returns the zone of a location. One that is not in the IANA database, such as the server's own, has no Name.
+func In(at *time.Location) *Zone {
+	name, known := iana(at.String())
+	if known == nil {
+		name = ""
+	}
+	return &Zone{Name: name, at: at}
+}
+
 // Zone finds the time zone of a TZID in an object: in the IANA database by the TZID itself, the end of it behind a
 // prefix, X-LIC-LOCATION of the VTIMEZONE, or the name that Windows gives it; else by the rules of the VTIMEZONE. nil:
 // the object does not define the zone.

@@ -24,6 +24,8 @@ const (
 	Senders          = "urn:doublet:jmap:senders"
 	Snooze           = "urn:doublet:jmap:snooze"
 	Preferences      = "urn:doublet:jmap:preferences"
+	Feeds            = "urn:doublet:jmap:feeds"
+	Rooms            = "urn:doublet:jmap:rooms"
 	Rules            = "urn:doublet:jmap:rules"
 	Principals       = "urn:ietf:params:jmap:principals"
 	WebSocket        = "urn:ietf:params:jmap:websocket"

@@ -37,7 +37,8 @@ type filler struct {
 	refs   map[string][]string // key → Message-IDs of the thread up to it
 }
 
-// Fill creates the people, the group and their mail. It leaves a server that has people as it is and returns false.
+// Fill creates the people, the group, two rooms, and the mail of the people. It leaves a server that has people as it
+// is and returns false.
 func Fill(ctx context.Context, s *admin.System) (filled bool, err error) {
 	have, _, err := s.Directory.People.List(ctx, "", 1, "")
 	if err != nil || len(have) > 0 {
@@ -87,7 +88,29 @@ func (f *filler) addPeople(ctx context.Context) error {
 		Name: team.name, Description: "All three", InternetAddress: team.address,
 		Members: []string{alice.address, bob.address, carol.address},
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return f.addRooms(ctx)
+}
+
+// addRooms adds two rooms, which book themselves.
+func (f *filler) addRooms(ctx context.Context) error {
+	for _, r := range []directory.MailInFields{
+		{Name: "Blue Room", InternetAddress: "blue.room@example.com", Resource: directory.ResourceFields{
+			Kind: directory.ResourceRoom, Capacity: 8, Equipment: []string{"Projector"}, Site: "Main house"}},
+		{Name: "Hall", InternetAddress: "hall@example.com", Resource: directory.ResourceFields{
+			Kind: directory.ResourceRoom, Capacity: 60, Equipment: []string{"Projector", "Stage"}, Site: "Annex"}},
+	} {
+		var err error
+		if r.Database, err = f.Mailbox.Make(ctx, note.UNID{}, r.Name, 0, 0); err != nil {
+			return err
+		}
+		if _, err := f.Directory.MailIns.Add(ctx, note.System, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *filler) file(p person) *mailbox.File {

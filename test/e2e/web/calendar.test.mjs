@@ -272,6 +272,7 @@ test("what another browser does is shown; calendars have names and check boxes; 
   const other = await open();
   await signInAt(other, "/calendar/agenda/2027-05-01", ".agenda", "bob");
   await page.click(".side button[aria-label='New calendar']");
+  await page.click(".menu >> text=New calendar");
   await page.fill("dialog input", "Family");
   await page.click("dialog button.primary");
   await page.waitForSelector(".shelf:has-text('Family')");

@@ -38,9 +38,9 @@ function shapeOf(r) {
   if (path.startsWith("/jmap/upload")) return "upload";
   if (!body || !body.includes('"methodCalls"')) return "";
   const calls = JSON.parse(body).methodCalls;
-  // Whether somebody is looked for depends on how quick the keys are, and invitations are asked for once by a page that is opened or
-  // comes to the front; the driver leaves both out.
-  if (calls.every(([name]) => /^(?:Principal|ContactCard|CalendarEvent)\//u.test(name))) return "";
+  // Whether somebody is looked for depends on how quick the keys are; invitations are asked for once by a page that is opened or
+  // comes to the front, and the alerts of events a few times an hour. The driver leaves all of them out.
+  if (calls.every(([name]) => /^(?:Principal|ContactCard|Calendar|CalendarEvent)\//u.test(name))) return "";
   return calls.map(([name, args]) => name + shape("", args)).join(" + ");
 }
 

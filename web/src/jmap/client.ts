@@ -57,6 +57,8 @@ const using = [
   "urn:doublet:jmap:senders",
   "urn:doublet:jmap:snooze",
   "urn:doublet:jmap:preferences",
+  "urn:doublet:jmap:feeds",
+  "urn:doublet:jmap:rooms",
   "urn:ietf:params:jmap:sieve",
   "urn:doublet:jmap:rules",
 ];

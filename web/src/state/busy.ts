@@ -31,6 +31,10 @@ async function principalsOf(emails: string[]): Promise<Map<string, Id>> {
 }
 
 const known = new Map<string, Id | null>();
+
+/** Notes the principal of an address that a search has told. */
+export const knowPrincipal = (email: string, id: Id): void => void known.set(email.toLowerCase(), id);
+
 /** So many people are asked about in one request: each takes two calls. */
 const atOnce = 8;
 

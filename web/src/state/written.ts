@@ -4,6 +4,7 @@ import { emailOf, type Alert, type CalendarEvent, type Participant } from "../jm
 import type { Address, Id } from "../jmap/types";
 import { addDays, daysBetween, formatDuration, parseDuration, type Day } from "./days";
 import { readRepeat, rulesOf, type Repeat } from "./recur";
+import { knownRooms } from "./rooms";
 import { instant, isZone, localTime } from "./zone";
 
 /** alert: minutes before the start, "none", or "asBefore" for what the editor has no words for. */
@@ -91,7 +92,7 @@ function participantsOf(f: Form, e: Partial<CalendarEvent>, me: Me): Record<Id, 
   f.people.forEach((a, i) => {
     const [id, was] = before.get(a.email.toLowerCase()) ?? [];
     const key = id ?? `p${i}-${a.email.replace(/\W/gu, "").slice(0, 20)}`;
-    out[key] = was ?? { "@type": "Participant", ...(a.name ? { name: a.name } : {}), email: a.email, sendTo: { imip: `mailto:${a.email}` }, kind: "individual", roles: { attendee: true }, participationStatus: "needs-action", expectReply: true };
+    out[key] = was ?? { "@type": "Participant", ...(a.name ? { name: a.name } : {}), email: a.email, sendTo: { imip: `mailto:${a.email}` }, kind: knownRooms.peek().get(a.email.toLowerCase())?.kind ?? "individual", roles: { attendee: true }, participationStatus: "needs-action", expectReply: true };
   });
   return out;
 }

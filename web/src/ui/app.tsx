@@ -27,6 +27,13 @@ export function App() {
   useEffect(() => {
     if (page === "mail" && phase.value === "in") void openAccount(named).then(() => arrive(findUnfinished()));
   }, [phase.value, account.value]);
+  useEffect(() => {
+    if (phase.value !== "in" || page === "setup" || page === "admin") return undefined;
+    let stop: () => void = () => undefined;
+    let there = true;
+    void import("./alarms").then((m) => { if (there) stop = m.startAlarms(); }, () => undefined);
+    return () => { there = false; stop(); };
+  }, [phase.value]);
   if (page === "setup") return <Setup />;
   const Page = shells[page];
   switch (phase.value) {

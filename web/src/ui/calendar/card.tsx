@@ -8,6 +8,7 @@ import { readEvent, respond } from "../../state/events";
 import { identities } from "../../state/outgoing";
 import { closeQuery } from "../../state/route";
 import { narrow } from "../../state/screen";
+import { isRoom } from "../../state/rooms";
 import { guests, owner } from "../../state/written";
 import { isZone, zoneName } from "../../state/zone";
 import { t } from "../../text";
@@ -102,7 +103,7 @@ function People({ e, s }: { e: CalendarEvent; s: Shown }) {
     <>
       <ul class="guests" aria-label={tk("people")}>
         {from && <li><span dir="auto">{from.name || emailOf(from)}</span> <span class="quiet">{tk("organizer")}</span></li>}
-        {list.map(([id, p]) => <li key={id} title={emailOf(p)}><span dir="auto">{p.name || emailOf(p)}</span> <span class="quiet">{tk(p.participationStatus ?? "needs-action")}</span></li>)}
+        {list.map(([id, p]) => <li key={id} title={emailOf(p)}><span dir="auto">{isRoom(p) && <Icon name="place" />}{p.name || emailOf(p)}</span> <span class="quiet">{tk(p.participationStatus ?? "needs-action")}</span></li>)}
       </ul>
       {me && (mayWrite(s.shelf) || s.shelf.myRights.mayRSVP) && (
         <div class="answer" role="group" aria-label={tk("youAre")}>

@@ -5,9 +5,10 @@ import { useEffect, useRef } from "preact/hooks";
 import { emailOf } from "../../jmap/calendar";
 import { mayWrite, shelves, span, viewZone, type Shown } from "../../state/calendars";
 import { addDays, daysBetween } from "../../state/days";
-import { change, createEvent, type Patch, type Scope } from "../../state/events";
+import { change, createEvent, readEvent, type Patch, type Scope } from "../../state/events";
 import { identities } from "../../state/outgoing";
 import { firstFitting } from "../../state/recur";
+import { isRoom, knownRooms, offersRooms } from "../../state/rooms";
 import { closeQuery } from "../../state/route";
 import { say } from "../../state/screen";
 import { person } from "../../state/session";
@@ -17,9 +18,11 @@ import { t } from "../../text";
 import { tk } from "../../text/calendar";
 import { Frame } from "../above";
 import { Recipients } from "../recipients";
+import { Icon } from "../icons";
 import { FreeTimes } from "./free";
 import { askScope, deleteEvent, tell, type Begun } from "./open";
 import { RepeatFields } from "./repeat";
+import { Rooms } from "./rooms";
 import { alertText } from "./words";
 
 const alerts = [0, 5, 10, 15, 30, 60, 120, 1440, 2880, 10_080];
@@ -38,6 +41,9 @@ export function Editor({ of, shown }: { of: Begun; shown: Shown | undefined }) {
   const form = useSignal<Form>(first);
   const problem = useSignal("");
   const saving = useSignal(false);
+  const rooms = useSignal(false);
+  // The field of people keeps its own list while one types: a room that is added begins it anew.
+  const booked = useSignal(0);
   const title = useRef<HTMLInputElement>(null);
   const f = form.value;
   const set = (change: Partial<Form>) => {
@@ -71,7 +77,10 @@ export function Editor({ of, shown }: { of: Begun; shown: Shown | undefined }) {
           <label class="field"><span>{tk("place")}</span><input value={f.place} onInput={(e) => set({ place: e.currentTarget.value })} autocomplete="off" /></label>
           <label class="field"><span>{tk("link")}</span><input type="url" value={f.link} onInput={(e) => set({ link: e.currentTarget.value })} autocomplete="off" /></label>
         </div>
-        <div class="people"><Recipients id="event-people" label={tk("people")} list={f.people} set={(people) => set({ people })} /></div>
+        <div class="people"><Recipients key={booked.value} id="event-people" label={tk("people")} list={f.people} set={(people) => set({ people })} /></div>
+        {offersRooms() && (rooms.value
+          ? <Rooms {...(checkForm(f, zone) || f.allDay ? wholeDays(f, zone) : momentsOf(f, zone))} chosen={f.people} own={of.event && span(of.event, zone)} add={(r) => { booked.value++; set({ people: [...f.people, { name: r.name, email: r.email }], ...(f.place.trim() ? {} : { place: r.name }) }); }} />
+          : <button type="button" class="button add-room" onClick={() => (rooms.value = true)}><Icon name="place" />{tk("roomAdd")}</button>)}
         {f.people.length > 0 && !f.allDay && !checkForm(f, zone) && <Free of={of} f={f} set={set} />}
         <label class="field"><span>{tk("description")}</span><textarea value={f.description} onInput={(e) => set({ description: e.currentTarget.value })} /></label>
         <div class="two">
@@ -150,6 +159,7 @@ async function store(of: Begun, before: Form, after: Form, shown: Shown | undefi
     const made = await createEvent(of.account, { ...of.with, ...withoutNull(writeForm(after, of.with, me(), zone)), "@type": "Event", uid: of.with.uid ?? crypto.randomUUID() } as Parameters<typeof createEvent>[1]);
     if (typeof made !== "string") return tellOf(made);
     say(tk("created", after.title.trim() || tk("noTitle")));
+    void tellOfRooms(of.account, made, after);
     return true;
   }
   const patch: Patch = difference(before, after, of.event, me(), zone);
@@ -159,7 +169,23 @@ async function store(of: Begun, before: Form, after: Form, shown: Shown | undefi
   const done = await change(of.account, of.event, patch, scope);
   if (typeof done !== "function") return tellOf(done);
   say(tk("saved"), { text: t("undo"), run: () => void done().then((p) => p && tell(p)) });
+  void tellOfRooms(of.account, of.event.id, after);
   return true;
+}
+
+/** The days of a form as moments, for one that has no times that can be used. */
+function wholeDays(f: Form, zone: string): { from: number; to: number } {
+  const first = f.first || localTime(Date.now(), zone).slice(0, 10);
+  const last = f.last && f.last >= first ? f.last : first;
+  return { from: instant(`${first}T00:00:00`, zone), to: instant(`${addDays(last, 1)}T00:00:00`, zone) };
+}
+
+/** Says which of the rooms that were invited declined: they answer at once. */
+async function tellOfRooms(account: string, id: string, f: Form): Promise<void> {
+  if (!f.people.some((a) => knownRooms.peek().has(a.email.toLowerCase()))) return;
+  const e = await readEvent(account, id);
+  const no = Object.values(e?.participants ?? {}).filter((p) => isRoom(p) && p.participationStatus === "declined").map((p) => p.name || emailOf(p));
+  if (no.length > 0) say(tk("roomDeclined", no.join(", ")), undefined, 12);
 }
 
 function tellOf(p: Parameters<typeof tell>[0]): false {

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { CalendarEvent } from "../../jmap/calendar";
 import type { Address, Id } from "../../jmap/types";
-import { between, defaultShelf, eventOf, mayWrite, openCalendars, viewZone, type Shown } from "../../state/calendars";
+import { between, defaultShelf, eventOf, mayWrite, openCalendars, viewZone, type Shelf, type Shown } from "../../state/calendars";
 import { addDays, formatDuration, type Day } from "../../state/days";
 import { change, copyOf, createEvent, movedTo, readEvent, remove, type Patch, type Problem, type Scope, type Undo } from "../../state/events";
 import { preferences } from "../../state/prefs";
@@ -27,6 +27,9 @@ export interface Begun {
 }
 
 export const begun = signal<Begun | null>(null);
+
+/** The calendar whose links are looked at. */
+export const feedOf = signal<Shelf | null>(null);
 
 /** Asks which part of a series a change is for. */
 export const asking = signal<{ title: string; series: boolean; done: (scope: Scope | null) => void } | null>(null);

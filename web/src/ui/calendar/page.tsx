@@ -18,13 +18,14 @@ import { EventCard } from "./card";
 import { TimeGrid } from "./grid";
 import { covered, keys } from "./keys";
 import { Month } from "./month";
-import { asking, begun, editEvent, newEvent, opened } from "./open";
+import { asking, begun, editEvent, feedOf, newEvent, opened } from "./open";
 import { QuickEntry } from "./quick";
 import { CalendarSide } from "./side";
 import { day, days, heading, paged, showView, today, view, viewName, views } from "./view";
 import type { Scope } from "../../state/events";
 
 const Editor = lazy(() => import("./editor").then((m) => m.Editor));
+const FeedSheet = lazy(() => import("./feeds").then((m) => m.FeedSheet));
 const Settings = lazy(() => import("../settings").then((m) => m.Settings));
 
 export function CalendarPage() {
@@ -107,6 +108,7 @@ function Layers() {
       {event && !edit && <EventCard s={event} />}
       {edit && begun.value && <Editor key={edit} of={begun.value} shown={eventOf(edit)} />}
       {asking.value && <AskScope />}
+      {feedOf.value && <FeedSheet of={feedOf.value} onClose={() => (feedOf.value = null)} />}
       {s?.kind === "settings" && <Frame title={t("settings")}><Settings /></Frame>}
       {s?.kind === "help" && <KeyList groups={keys} />}
       {s?.kind === "ask" && <Ask s={s} />}

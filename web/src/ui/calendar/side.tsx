@@ -8,6 +8,7 @@ import { keyOf, mayWrite, readCalendars, refresh, revision, shelves, viewZone, w
 import { addDays, addMonths, startOfMonth, startOfWeek, type Day } from "../../state/days";
 import { colourOf } from "../../state/hue";
 import { hues, type Hue } from "../../state/own";
+import { offersFeeds, subscribeTo } from "../../state/feeds";
 import { openMenu, say, sheet, sideOpen } from "../../state/screen";
 import { identities } from "../../state/outgoing";
 import { goQuery } from "../../state/route";
@@ -18,7 +19,7 @@ import { t } from "../../text";
 import { tf } from "../../text/sorting";
 import { tk } from "../../text/calendar";
 import { Icon } from "../icons";
-import { newEvent } from "./open";
+import { feedOf, newEvent } from "./open";
 import { day, days, dayText, showView, today, view } from "./view";
 
 export function CalendarSide() {
@@ -30,7 +31,7 @@ export function CalendarSide() {
       <Invitations />
       {owners.map((owner) => (
         <>
-          <div class="side-title">{owner || tk("calendars")}{owner === "" && <button class="tool" aria-label={tk("newCalendar")} title={tk("newCalendar")} onClick={newCalendar}><Icon name="plus" /></button>}</div>
+          <div class="side-title">{owner || tk("calendars")}{owner === "" && <button class="tool" aria-label={tk("newCalendar")} title={tk("newCalendar")} onClick={(e) => addMenu(e.currentTarget)}><Icon name="plus" /></button>}</div>
           <ul class="folders shelves">{shelves.value.filter((s) => s.owner === owner).map((s) => <Line key={`${s.account}/${s.id}`} s={s} />)}</ul>
         </>
       ))}
@@ -112,6 +113,27 @@ async function set(s: Shelf, change: Partial<Pick<Shelf, "isVisible" | "name" | 
   say(problem);
 }
 
+function addMenu(at: Element): void {
+  if (!offersFeeds()) return newCalendar();
+  return openMenu(at, [{ text: tk("newCalendar"), icon: "calendar", run: newCalendar }, { text: tk("feedSubscribe"), icon: "link", run: subscribe }]);
+}
+
+function subscribe(): void {
+  sheet.value = {
+    kind: "ask", title: tk("feedSubscribe"), text: tk("feedAddress"), yes: tk("feedSubscribeNow"), input: "",
+    done: async (address) => {
+      if (typeof address !== "string" || !address.trim()) return tk("feedAddress");
+      const why = await subscribeTo(address.trim());
+      if (why === undefined) {
+        await readCalendars();
+        say(tk("feedSubscribed"));
+        return undefined;
+      }
+      return why ? t("refusedByServer", why) : tk("offlineChange");
+    },
+  };
+}
+
 function newCalendar(): void {
   sheet.value = {
     kind: "ask", title: tk("newCalendar"), text: tk("calendarName"), yes: t("save"), input: "",
@@ -133,6 +155,7 @@ function shelfMenu(at: Element, s: Shelf): void {
       done: (name) => { if (typeof name === "string" && name.trim()) void set(s, { name: name.trim() }); },
     }) }, { text: `${tk("colour")} …`, icon: "label", run: () => openMenu(at, (Object.keys(hues) as Hue[]).map((h) => ({ text: tf(h), icon: "calendar", hue: hues[h], run: () => void set(s, { color: colourOf(h) }) }))) }] : []),
     ...(mayWrite(s) ? [{ text: tk("importEvents"), icon: "plus", run: () => void import("./files").then((m) => m.importEvents(s)) }] : []),
+    ...(offersFeeds() ? [{ text: `${tk("feedMenu")} …`, icon: "link", run: () => (feedOf.value = s) }] : []),
     { text: tk("exportCalendar"), icon: "download", run: () => void import("./files").then((m) => m.exportCalendar(s)) },
     ...(s.myRights.mayDelete && !s.isDefault ? [{ text: tk("deleteCalendar"), icon: "trash", run: () => (sheet.value = {
       kind: "ask", title: tk("deleteCalendar"), text: tk("deleteCalendarAsk", s.name), yes: t("delete"), danger: true,

@@ -1,0 +1,114 @@
+package scheduling
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/groupware"
+	"doublet/mailbox"
+	"doublet/note"
+)
+
+// inbox returns the subjects and the texts of the messages in somebody's INBOX.
+func (w *world) inbox(name string) (n int, all string) {
+	w.t.Helper()
+	f := w.files.File(w.who(name), w.people[name].MailDatabase)
+	v, _, err := f.Open(bg, "INBOX", true)
+	w.ok(err)
+	w.ok(v.Fetch(bg, mailbox.Set{{Start: 1, Stop: 1 << 30}}, true, mailbox.FetchOptions{},
+		func(m *mailbox.Message) (bool, error) {
+			n++
+			b, err := m.Body()
+			if err != nil {
+				return false, err
+			}
+			text, err := b.AppendRange(nil, 0, b.Size())
+			all += string(text)
+			return true, err
+		}, func() error { return nil }))
+	return n, all
+}
+
+func (w *world) alarm(name, uid, start string, more ...string) {
+	w.t.Helper()
+	text := "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VEVENT\r\nUID:" + uid +
+		"\r\nDTSTAMP:20260101T000000Z\r\nDTSTART:" + start + "\r\nDURATION:PT1H\r\nSUMMARY:Event " + uid + "\r\n" +
+		strings.Join(more, "\r\n") + "\r\nBEGIN:VALARM\r\nACTION:EMAIL\r\nTRIGGER:-PT15M\r\nSUMMARY:s\r\n" +
+		"ATTENDEE:mailto:stranger@far.example\r\nDESCRIPTION:d\r\nEND:VALARM\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+	_, _, err := w.file(name).Put(bg, groupware.Calendar, groupware.DefaultCalendar, uid+".ics", []byte(text),
+		groupware.Condition{})
+	w.ok(err)
+}
+
+func TestAlarms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice", "bob")
+	start := func(d time.Duration) string { return w.fix.Clock.Now().Add(d).UTC().Format("20060102T150405Z") }
+	a := w.sched.NewAlarmer(w.store)
+	run := func(after time.Duration, want int) string {
+		t.Helper()
+		w.fix.Time.Advance(after)
+		w.ok(a.Run(bg))
+		n, all := w.inbox("alice")
+		if n != want {
+			t.Fatalf("%d messages, want %d\n%s", n, want, all)
+		}
+		return all
+	}
+	w.alarm("alice", "past", start(-time.Hour), "DESCRIPTION:x")
+	w.alarm("alice", "one", start(time.Hour), "LOCATION:Room\\, 1")
+	w.alarm("alice", "series", start(3*time.Hour), "RRULE:FREQ=DAILY;COUNT=3")
+	run(0, 0)
+	run(40*time.Minute, 0)
+	all := run(6*time.Minute, 1)
+	if !strings.Contains(all, "Subject: Reminder: Event one") || !strings.Contains(all,
+		"Auto-Submitted: auto-generated") {
+		t.Error(all)
+	}
+	run(time.Minute, 1)
+	// After a restart, also one that lost what the mail file had recorded, nothing is sent twice.
+	a = w.sched.NewAlarmer(w.store)
+	run(time.Minute, 1)
+	w.ok(w.group.File(note.System, w.people["alice"].MailDatabase).Change(bg, func(c *groupware.Changing) error {
+		return c.SetAlarmedUntil(w.fix.Clock.Now().Add(-12 * time.Hour))
+	}))
+	run(time.Minute, 1)
+	// The instances of a series; those while the server was down come late, but for those of over a day ago.
+	run(2*time.Hour, 2)
+	a = w.sched.NewAlarmer(w.store)
+	run(49*time.Hour, 3)
+	// Who has declined, what was cancelled or removed, and who was removed: none.
+	w.alarm("alice", "off", start(time.Hour), "STATUS:CANCELLED")
+	w.alarm("alice", "gone", start(time.Hour))
+	w.ok(w.file("alice").Remove(bg, groupware.Calendar, groupware.DefaultCalendar, "gone.ics", groupware.Condition{}))
+	w.alarm("alice", "no", start(time.Hour), "ORGANIZER:mailto:bob@example.com",
+		"ATTENDEE;PARTSTAT=DECLINED:mailto:alice@example.com")
+	run(2*time.Hour, 3)
+	w.alarm("bob", "b", start(time.Hour))
+	w.ok(w.dir.People.Remove(bg, note.System, w.people["bob"].ID))
+	run(2*time.Hour, 3)
+	if list, _, err := w.mail.Queue.List(bg, 10, ""); err != nil || len(list) > 0 {
+		t.Error("mail to strangers is queued", list, err)
+	}
+}
+
+// TestManyAlarms checks that alarms beyond those of one run come in the next one.
+func TestManyAlarms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice")
+	at := w.fix.Clock.Now().Add(time.Hour)
+	for i := range maxAlarms + 5 {
+		w.alarm("alice", fmt.Sprint("e", i), at.Add(time.Duration(i)*time.Second).UTC().Format("20060102T150405Z"))
+	}
+	a := w.sched.NewAlarmer(w.store)
+	w.ok(a.Run(bg))
+	w.fix.Time.Advance(time.Hour)
+	for range 3 {
+		w.ok(a.Run(bg))
+	}
+	if n, _ := w.inbox("alice"); n != maxAlarms+5 {
+		t.Error(n)
+	}
+}
