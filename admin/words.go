@@ -23,6 +23,13 @@ func Words(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
 	quote, inside, escaped := rune(0), false, false
+	end := func() {
+		if inside {
+			words = append(words, word.String())
+			word.Reset()
+			inside = false
+		}
+	}
 	for _, r := range line {
 		switch {
 		case escaped:
@@ -32,14 +39,10 @@ func Words(line string) ([]string, error) {
 			inside, escaped = true, true
 		case quote != 0 && r == quote:
 			quote = 0
-		case quote == 0 && (r == '"' || r == '\''):
+		case quote == 0 && strings.ContainsRune(`"'`, r):
 			inside, quote = true, r
 		case quote == 0 && unicode.IsSpace(r):
-			if inside {
-				words = append(words, word.String())
-				word.Reset()
-				inside = false
-			}
+			end()
 		default:
 			inside = true
 			word.WriteRune(r)
@@ -48,9 +51,7 @@ func Words(line string) ([]string, error) {
 	if quote != 0 || escaped {
 		return nil, fmt.Errorf("%w: the command ends within a quotation", ErrUsage)
 	}
-	if inside {
-		words = append(words, word.String())
-	}
+	end()
 	return words, nil
 }
 

@@ -209,6 +209,16 @@ func (w *World) timeout() time.Duration {
 	return time.Minute
 }
 
+// idle does nothing for the time for which an action is held open. It returns the time that passed.
+func (w *World) idle(ctx context.Context, p *workload.Planned) time.Duration {
+	begun := w.Env.Clock.Now()
+	select {
+	case <-ctx.Done():
+	case <-w.Env.Clock.After(w.hold(p)):
+	}
+	return w.Env.Clock.Now().Sub(begun)
+}
+
 // hold returns the time for which an action is held open.
 func (w *World) hold(p *workload.Planned) time.Duration {
 	if w.Speed > 0 {

@@ -405,18 +405,18 @@ func (s *webSession) do(ctx, within context.Context, p *workload.Planned) (held 
 	case workload.Update:
 		err = s.flag(within, p.Pick)
 	case workload.Move:
-		err = s.moveAway(within, p.Pick)
+		if s.archive == "" {
+			err = s.folders(within)
+		}
+		if err == nil {
+			err = s.putAway(within, p.Pick, s.archive)
+		}
 	case workload.Delete:
 		err = s.putAway(within, p.Pick, s.trash)
 	case workload.Poll:
 		_, err = s.catchUp(within, beside{ask: true, list: true})
 	case workload.Idle:
-		begun := s.w.Env.Clock.Now()
-		select {
-		case <-ctx.Done():
-		case <-s.w.Env.Clock.After(s.w.hold(p)):
-		}
-		held = s.w.Env.Clock.Now().Sub(begun)
+		held = s.w.idle(ctx, p)
 	case workload.Send, workload.Reply, workload.Add:
 		held, err = s.send(within, p)
 	case workload.Calendar, workload.Appointment, workload.Invite, workload.RSVP:
@@ -427,16 +427,6 @@ func (s *webSession) do(ctx, within context.Context, p *workload.Planned) (held 
 		err = fmt.Errorf("drive: the full client does not carry %s", p.Do)
 	}
 	return held, err
-}
-
-// moveAway moves a message into the archive.
-func (s *webSession) moveAway(ctx context.Context, pick uint64) error {
-	if s.archive == "" {
-		if err := s.folders(ctx); err != nil {
-			return err
-		}
-	}
-	return s.putAway(ctx, pick, s.archive)
 }
 
 // Close implements Session.

@@ -71,10 +71,10 @@ func (x collections) of(kind groupware.Kind) bool {
 }
 
 // appendCapabilities appends the account capabilities of calendars and address books. create is set if the caller may
-// create collections in the account.
+// create collections in the account, feeds if the server publishes calendars and shows feeds.
 //
 // Implements: RFC 9610 §1.4.1 urn:ietf:params:jmap:contacts
-func (x collections) appendCapabilities(o *jmap.Writer, a *Account, create bool) {
+func (x collections) appendCapabilities(o *jmap.Writer, a *Account, create, feeds bool) {
 	if a.Personal || x.of(groupware.AddressBook) {
 		o.Object(jmap.Contacts, func(in *jmap.Writer) {
 			in.Uint("maxAddressBooksPerCard", 1)
@@ -83,6 +83,9 @@ func (x collections) appendCapabilities(o *jmap.Writer, a *Account, create bool)
 	}
 	if a.Personal || x.of(groupware.Calendar) {
 		appendCalendarsCapability(o, create)
+		if feeds {
+			o.Raw(jmap.Feeds, "{}")
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 
-	"doublet/groupware"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/wire/jmap"
@@ -172,6 +171,15 @@ func (c *call) needWritable() error {
 	return &jmap.Error{Type: "accountReadOnly"}
 }
 
+// appendPrincipals appends the capabilities of free time and rooms.
+func appendPrincipals(caps *jmap.Writer, c *Caller) {
+	caps.Object(jmap.Principals,
+		func(o *jmap.Writer) { o.Text("currentUserPrincipalId", principalID(c.Who.Person)) })
+	caps.Raw(jmap.Rooms, "{}")
+	caps.Object(jmap.Availability,
+		func(o *jmap.Writer) { o.Text("maxAvailabilityDuration", durationText(maxAvailability)) })
+}
+
 // appendAccount appends an account. It skips another person's account in which the caller can see nothing.
 func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a *Account) error {
 	folders, err := mailbox.Visible(a.File.Folders(ctx))
@@ -200,13 +208,10 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 	if a.Personal || len(folders) > 0 {
 		caps.Object(jmap.Mail, func(o *jmap.Writer) { s.appendMailCapability(o, top) })
 	}
-	collections.appendCapabilities(&caps, a, top)
+	collections.appendCapabilities(&caps, a, top, s.has(jmap.Feeds))
 	caps.Raw(jmap.Quota, "{}")
 	caps.Raw(jmap.Search, "{}")
 	caps.Raw(jmap.CalendarsParse, "{}")
-	if s.has(jmap.Feeds) && (a.Personal || collections.of(groupware.Calendar)) {
-		caps.Raw(jmap.Feeds, "{}")
-	}
 	caps.Name(jmap.Blob)
 	caps.B = s.appendBlobCapability(caps.B)
 	if a.Personal {
@@ -225,11 +230,7 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 		caps.Raw(jmap.Rules, "{}")
 		caps.Raw(jmap.MDN, "{}")
 		if s.has(jmap.Principals) {
-			caps.Object(jmap.Principals,
-				func(o *jmap.Writer) { o.Text("currentUserPrincipalId", principalID(c.Who.Person)) })
-			caps.Raw(jmap.Rooms, "{}")
-			caps.Object(jmap.Availability,
-				func(o *jmap.Writer) { o.Text("maxAvailabilityDuration", durationText(maxAvailability)) })
+			appendPrincipals(&caps, c)
 		}
 	}
 	in.B = caps.End()

@@ -92,8 +92,8 @@ func (v *visit) times() (out []choice) {
 
 // days returns after how many days a reminder can come.
 func (v *visit) days() []choice {
-	return []choice{{Value: "2", Name: v.T("aside.in2Days")}, {Value: "4", Name: v.T("aside.in4Days")}, {Value: "7", Name: v.T("aside.inAWeek")},
-		{Value: "14", Name: v.T("aside.inTwoWeeks")}}
+	return []choice{{Value: "2", Name: v.T("aside.in2Days")}, {Value: "4", Name: v.T("aside.in4Days")},
+		{Value: "7", Name: v.T("aside.inAWeek")}, {Value: "14", Name: v.T("aside.inTwoWeeks")}}
 }
 
 // chosenTime returns the time of a form: that of the field "at" if the user filled it in, else the chosen option.
