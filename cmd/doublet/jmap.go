@@ -20,7 +20,7 @@ import (
 // openJMAP opens the JMAP door and its pushes. The function that it returns stops the pushes.
 func (h *front) openJMAP() (func(context.Context) error, error) {
 	s, cfg, x := h.system, &h.cfg, h.sessions
-	o := jmapd.Options{Authenticate: callers(x), Memory: h.messages, Stats: s.Stats, Observe: h.busy.Observe,
+	o := jmapd.Options{Authenticate: callers(x), Memory: h.messages, Stats: s.Stats, Observe: h.observe,
 		Lists: h.lists, Hostname: cfg.Server.Name,
 		Feeds: s.Feeds, Sources: s.Sources,
 		Limits: jmapd.Limits{

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"time"
 
 	"doublet/admin"
 	"doublet/cluster"
@@ -13,6 +15,7 @@ import (
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/serve/webd"
+	"doublet/stat/slow"
 )
 
 // server is a running server: a house with tasks and doors.
@@ -27,6 +30,7 @@ type server struct {
 	// conns are the connections at all doors, busy measures what they do.
 	conns *listen.Server
 	busy  *cluster.Load
+	slow  *slow.Recorder // nil if slow operations are not recorded
 	web   *webd.Server
 	doors doorList
 	open  chan struct{} // closed when the doors are open
@@ -70,7 +74,10 @@ func (s *server) openConnections() error {
 	if err != nil {
 		return err
 	}
-	limits.Observe = s.busy.Observe
+	if err := s.openSlow(); err != nil {
+		return err
+	}
+	limits.Observe = s.observe
 	s.conns = listen.New(s.env, limits, newInc(s.system.Stats))
 	s.settings.take(func(next *config.Config) (func(), error) {
 		o, err := listenOptions(next)
@@ -78,6 +85,23 @@ func (s *server) openConnections() error {
 	}, "limits.connections", "limits.connections_per_address", "limits.compressed_connections",
 		"limits.sessions_per_person", "limits.users", "limits.handshake_timeout")
 	return nil
+}
+
+// openSlow starts the recorder of slow operations, if the settings want one.
+func (s *server) openSlow() (err error) {
+	if s.cfg.Log.Slow.Duration == 0 {
+		return nil
+	}
+	dir := filepath.Join(s.cfg.Data.Dir, "traces")
+	s.slow, err = slow.New(s.env, slow.Options{Dir: dir, Over: s.cfg.Log.Slow.Duration})
+	s.closes("slow operations", func(context.Context) error { return s.slow.Close() })
+	return err
+}
+
+// observe takes the duration of an operation at a door.
+func (s *server) observe(op string, took time.Duration) {
+	s.busy.Observe(op, took)
+	s.slow.Observe(op, took)
 }
 
 // serveMembers answers the other members of the cluster from now on.

@@ -331,6 +331,8 @@ type Log struct {
 	Level    string `toml:"level" default:"info" demo:"warn" oneof:"debug info warn error"`
 	Format   string `toml:"format" default:"text" oneof:"text json"`
 	Messages bool   `toml:"messages" default:"true"`
+	// Slow is the time from which an operation is slow; 0 records none.
+	Slow Duration `toml:"slow" default:"0s" min:"0s" max:"1h"`
 }
 
 // Default returns the settings of `doublet serve` without a file, variables or flags.
