@@ -97,6 +97,54 @@ func TestTail(t *testing.T) {
 	}
 }
 
+// TestTailWhileRebuilt checks that the newest notes of a database are indexed in the build that answers, while the next
+// one is far from complete, and that notes which are gone do not make each query ask for them.
+func TestTailWhileRebuilt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.reopen(20)
+	db := w.database(kindMail)
+	h := w.hand()
+	h.all()
+	deliver := func(n int, word string) (last note.ID) {
+		for range n {
+			last = w.deliver(mail("one", word), day, db)[0]
+		}
+		return last
+	}
+	deliver(2*buildNotes, "early")
+	h.all()
+	w.svc.Rebuild(db)
+	id := deliver(20, "late")
+	if err := h.k.errands(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.k.read(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.k.build(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s := h.state(db); s.Next == nil || s.Next.Upto >= id || s.Active.Upto != id || w.verdict(db, "late", id) != Yes {
+		t.Fatalf("%+v, %+v", s.Active, s.Next)
+	}
+	h.all()
+	if s := h.state(db); s.Next != nil || w.verdict(db, "late", id) != Yes {
+		t.Fatalf("%+v", s)
+	}
+	gone := deliver(askedMax+1, "gone")
+	for i := range note.ID(askedMax + 1) {
+		w.update(db, func(x *store.Writer) error { return x.Destroy(gone - i) })
+	}
+	h.all()
+	w.found(db, "gone")
+	h.all()
+	w.found(db, "gone")
+	if list := w.svc.takeAsked(); len(list) != 0 || h.state(db).Active.Upto != gone {
+		t.Errorf("a query asks for notes that are gone: %v, %+v", list, h.state(db).Active)
+	}
+}
+
 // countdown is a context that ends when it has been asked left times.
 type countdown struct {
 	context.Context

@@ -137,6 +137,7 @@ func (l *Look) attachments() (*text.Document, error) {
 	case <-l.ctx.Done():
 		return nil, l.ctx.Err()
 	}
+	l.s.wanted(l.r.Database()) // so that the next query does not read them again
 	l.more = text.Attachments(l.raw, l.limits())
 	return l.more, nil
 }

@@ -322,7 +322,7 @@ func (w *worker) write(ctx context.Context, t *step, next store.Cursor) error {
 	}
 	for db, at := range t.upto {
 		if at.tail {
-			w.addPending(db)
+			w.addTail(db)
 		}
 	}
 	for db := range t.lost {
@@ -480,14 +480,24 @@ func (w *worker) build(ctx context.Context) (bool, error) {
 			continue
 		}
 		st, err := w.x.State(db)
-		if err != nil || st.Active == nil {
+		if err != nil {
 			return false, err
+		}
+		if st.Active == nil { // removed meanwhile
+			delete(w.tails, db)
+			continue
 		}
 		share := w.s.opt.RebuildShare
 		if st.Active.Done && st.Next == nil {
 			share = w.s.opt.Share // its newest notes
 		}
-		more, err := w.buildOne(ctx, db, st)
+		more := false
+		if st.Next != nil && st.Active.Done && w.tails[db] { // it answers until the next build is complete
+			_, err = w.buildOne(ctx, db, st.Active)
+		}
+		if err == nil {
+			more, err = w.buildOne(ctx, db, st.Growing())
+		}
 		if more {
 			w.pending = append(w.pending, db)
 		}
@@ -504,8 +514,7 @@ const (
 )
 
 // buildOne runs one step of building a database. It reports whether there is more to do.
-func (w *worker) buildOne(ctx context.Context, db note.DatabaseID, st *index.State) (more bool, err error) {
-	b := st.Growing()
+func (w *worker) buildOne(ctx context.Context, db note.DatabaseID, b *index.Build) (more bool, err error) {
 	t := newStep(w.room)
 	p := progress{build: b.ID, last: b.Upto, since: b.Seq}
 	var own error // an error in processing the notes, not in opening the database
@@ -532,12 +541,19 @@ func (w *worker) buildOne(ctx context.Context, db note.DatabaseID, st *index.Sta
 		w.block(db, err)
 		return true, nil
 	}
+	if b.Done && p.ended {
+		delete(w.tails, db)
+	}
+	more = !p.ended
+	if b.Done && b.Seq == 0 && p.last == b.Upto { // nothing was lacking
+		return more, nil
+	}
 	err = w.x.Update(func(u *index.Writer) error { return w.advance(u, db, t, &p) })
 	w.written(t)
 	if err == nil {
 		err = w.packOne(ctx, db)
 	}
-	return !p.ended, err
+	return more, err
 }
 
 // written follows each write of a step to the index.
@@ -564,6 +580,9 @@ func (w *worker) advance(u *index.Writer, db note.DatabaseID, t *step, p *progre
 		return err
 	}
 	to := s.Growing()
+	if s.Active != nil && s.Active.ID == p.build {
+		to = s.Active
+	}
 	if to == nil || to.ID != p.build {
 		return nil
 	}
@@ -641,6 +660,9 @@ func (w *worker) further(r *store.Reader, t *step, db note.DatabaseID, upto note
 			return last, false, nil // the next step begins at the damaged row
 		}
 		return w.pastDamage(r, t, db, upto, kind)
+	}
+	if ended {
+		last = max(last, r.Counters().NextNote-1) // behind it there may be notes that are gone
 	}
 	return last, ended, errors.Join(e, err)
 }

@@ -45,6 +45,8 @@ type worker struct {
 	// pending lists databases with notes that their build lacks. blocked holds the time until which a database is not
 	// read.
 	pending []note.DatabaseID
+	// tails holds those of them whose active build lacks notes that queries read until then.
+	tails   map[note.DatabaseID]bool
 	blocked map[note.DatabaseID]time.Time
 	flushed time.Time
 	dirty   bool
@@ -59,6 +61,7 @@ func newWorker(s *Service, x *index.Index) *worker {
 		room:        batchBytes,
 		notes:       &noteReader{s: s, words: newAnalyser()},
 		kinds:       map[note.DatabaseID]bool{}, blocked: map[note.DatabaseID]time.Time{},
+		tails: map[note.DatabaseID]bool{},
 	}
 }
 
@@ -375,7 +378,7 @@ func (w *worker) errands(ctx context.Context) error {
 		}
 	}
 	for _, db := range w.s.takeAsked() {
-		w.addPending(db)
+		w.addTail(db)
 	}
 	for _, db := range w.s.takeRebuilds() {
 		list := []note.DatabaseID{db}
@@ -417,6 +420,14 @@ func (w *worker) rebuild(db note.DatabaseID) error {
 		w.addPending(db)
 	}
 	return err
+}
+
+// addTail has the newest notes of a database indexed, also while it is rebuilt.
+func (w *worker) addTail(db note.DatabaseID) {
+	w.tails[db] = true
+	if !slices.Contains(w.pending, db) {
+		w.pending = append(w.pending, db)
+	}
 }
 
 func (w *worker) addPending(db note.DatabaseID) {
@@ -472,12 +483,16 @@ const askedMax = 16
 
 // reads records that a query reads the texts of the notes after upto.
 func (s *Service) reads(r *store.Reader, upto note.ID) {
-	if r.Counters().NextNote-1 <= upto+askedMax {
-		return
+	if r.Counters().NextNote-1 > upto+askedMax {
+		s.wanted(r.Database())
 	}
+}
+
+// wanted has the newest notes of a database indexed.
+func (s *Service) wanted(db note.DatabaseID) {
 	s.mu.Lock()
 	if len(s.asked) < 1000 {
-		s.asked[r.Database()] = true
+		s.asked[db] = true
 	}
 	s.mu.Unlock()
 	s.wake()

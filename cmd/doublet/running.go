@@ -98,7 +98,7 @@ func (s *server) openSlow() (err error) {
 	return err
 }
 
-// observe takes the duration of an operation at a door.
+// observe records the duration of an operation at a door.
 func (s *server) observe(op string, took time.Duration) {
 	s.busy.Observe(op, took)
 	s.slow.Observe(op, took)

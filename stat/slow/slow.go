@@ -87,7 +87,7 @@ func start(e *env.Env, o Options, f flight) (*Recorder, error) {
 	return r, nil
 }
 
-// Observe takes the duration of an operation that has just ended. It does not wait.
+// Observe records the duration of an operation that has just ended. It does not wait.
 func (r *Recorder) Observe(name string, took time.Duration) {
 	if r == nil || took < r.o.Over {
 		return

@@ -56,7 +56,8 @@ func TestRecorder(t *testing.T) {
 		take("imap")
 	}
 	got := r.traces(t)
-	if len(got) != keep || slices.ContainsFunc(got, func(n string) bool { return !strings.HasSuffix(n, "Z-imap.trace") }) {
+	other := func(n string) bool { return !strings.HasSuffix(n, "Z-imap.trace") }
+	if len(got) != keep || slices.ContainsFunc(got, other) {
 		t.Errorf("%d traces: %q", len(got), got)
 	}
 }
