@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 	"time"
 
 	"doublet/env"
 	"doublet/note"
+	"doublet/stat/cpu"
 )
 
 // BenchmarkIndex measures the processor time that the index takes for a message, with all that follows: merges and the
@@ -46,13 +46,13 @@ func benchmarkIndex(b *testing.B, size, to int) {
 	date := time.Unix(1_700_000_000, 0)
 	spent := time.Duration(0)
 	index := func() {
-		begun := processorTime(b)
+		begun := cpu.ProcessTime()
 		b.StartTimer()
 		w.run()
 		w.catch()
 		w.stop()
 		b.StopTimer()
-		spent += processorTime(b) - begun
+		spent += cpu.ProcessTime() - begun
 	}
 	index()
 	spent = 0
@@ -70,14 +70,6 @@ func benchmarkIndex(b *testing.B, size, to int) {
 	}
 	index()
 	b.ReportMetric(float64(spent.Microseconds())/float64(b.N), "cpu-µs/message")
-}
-
-func processorTime(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func benchmarkWords(r *rand.Rand) []string {

@@ -63,7 +63,7 @@ func (t *taskTime) value() float64 {
 
 // New returns a Meter that adds the statistics Platform.Process.CPU.Seconds, Platform.Process.LockWait.Seconds and, for
 // each task that was seen at work, Server.CPU.<task>.Seconds.
-func New(tree *stat.Tree) *Meter { return newMeter(tree, processTime) }
+func New(tree *stat.Tree) *Meter { return newMeter(tree, ProcessTime) }
 
 func newMeter(tree *stat.Tree, used func() time.Duration) *Meter {
 	tree.CounterFunc("Platform.Process.CPU.Seconds", "processor time of this process, seconds",

@@ -68,7 +68,7 @@ func TestSamplesOf(t *testing.T) {
 
 // TestSample checks a real profile: a goroutine that was started by a labelled one works until its label is seen.
 func TestSample(t *testing.T) {
-	if processTime() == 0 {
+	if ProcessTime() == 0 {
 		t.Skip("the processor time of the process is not known on this platform")
 	}
 	tree := stat.New(env.TestRealTime(t).Clock)
@@ -89,9 +89,9 @@ func TestSample(t *testing.T) {
 	}()
 	defer func() { close(stop); <-ended }()
 	for range 1000 { // the profile's clock needs some rounds on a machine that others use
-		before := processTime()
+		before := ProcessTime()
 		if err := m.Sample(func() {
-			for processTime()-before < 50*time.Millisecond {
+			for ProcessTime()-before < 50*time.Millisecond {
 			}
 		}); err != nil {
 			t.Fatal(err)

@@ -4,5 +4,5 @@ package cpu
 
 import "time"
 
-// processTime is not known on this platform: no time is divided.
-func processTime() time.Duration { return 0 }
+// ProcessTime is not known on this platform: no time is divided.
+func ProcessTime() time.Duration { return 0 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// processTime returns the processor time of this process, that of the system's calls included.
-func processTime() time.Duration {
+// ProcessTime returns the processor time of this process, that of the system's calls included.
+func ProcessTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0

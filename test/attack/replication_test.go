@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -85,8 +86,8 @@ func appPassword(t *testing.T, s *program.Server, user string) string {
 }
 
 // TestReplicateAsAdministrator checks that an administrator's app password replicates the administrator's own databases
-// only. It neither lists nor opens the mail of others, the directory or the sessions. The audit log records each
-// attempt with person and address.
+// only. It neither lists nor opens the mail of others, the directory or the sessions. The audit log records the first
+// attempts with person and address.
 func TestReplicateAsAdministrator(t *testing.T) {
 	t.Parallel()
 	s := program.Demo(t)
@@ -127,7 +128,9 @@ func TestReplicateAsAdministrator(t *testing.T) {
 	audit := regexp.MustCompile(
 		`level=WARN msg="admin: refused" kind=audit verb="replica open" by="?Alice[^=]*person=[0-9A-Fa-f]+ ` +
 			`from=127\.0\.0\.1 `)
-	if n := len(audit.FindAllString(s.Out.String(), -1)); n < denied {
+	s.Stop(syscall.SIGTERM) // its output has come whole then
+	// The audit log bounds the lines about refusals of one person (replica/https).
+	if n := len(audit.FindAllString(s.Out.String(), -1)); n < min(denied, 10) {
 		t.Errorf("%d lines of the audit about %d attempts:\n%s", n, denied, s.Out)
 	}
 }
