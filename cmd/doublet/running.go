@@ -14,8 +14,8 @@ import (
 	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
+	"doublet/serve/slow"
 	"doublet/serve/webd"
-	"doublet/stat/slow"
 )
 
 // server is a running server: a house with tasks and doors.
