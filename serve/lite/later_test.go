@@ -129,3 +129,30 @@ func TestLaterUnfiled(t *testing.T) {
 		t.Error("what was taken back was sent")
 	}
 }
+
+// TestUnsendAgain checks that a message becomes a draft if taking it back was interrupted between the outbox, which had
+// given it back, and the mail file.
+func TestUnsendAgain(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	b := w.signed("alice")
+	b.get(pathCompose)
+	b.send("later", map[string]string{}, "to", "bob@example.com", "subject", "Halfway", "text", "Words", "later",
+		w.fix.Clock.Now().AddDate(0, 0, 2).Format(localLayout), "do", "send")
+	b.want(200, "Scheduled for ")
+	if ok, err := w.mail.Scheduled.Recall(bg, w.records("alice")[0].Queue); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	b.follow("Sent")
+	b.follow("Halfway")
+	b.send("unsend", nil, "do", "unsend")
+	b.want(200, "The message is a draft again.", "Words")
+	if len(w.records("alice")) != 0 {
+		t.Error("it still waits")
+	}
+	w.fix.Time.Advance(3 * 24 * time.Hour)
+	w.mail.Scheduled.ReleaseDue(bg)
+	if raw, _ := w.last("bob", "INBOX"); raw != nil {
+		t.Error("what was taken back was sent")
+	}
+}
