@@ -28,12 +28,14 @@ const (
 	outItemTLS       = "TLSDemand"
 	outItemUTF8      = "International"
 	formDeferred     = "Deferred"
+	formRecalled     = "Recalled"     // stands in for a message that was recalled, until its time
 	itemUntil        = "DeliverAfter" // Unix seconds
 	itemPerson       = "Submitter"
 	itemAddress      = "SubmitterAddress"
 )
 
-// maxDeferred is the maximum number of messages in the outbox, because the time of each is kept in memory.
+// maxDeferred is the maximum number of messages in the outbox, because the time of each is kept in memory. Those that
+// were recalled count until their time.
 const maxDeferred = 100_000
 
 // replyOutbox rejects messages beyond maxDeferred.
@@ -144,8 +146,8 @@ func (h *held) out(tx *store.Tx) error {
 // Recalled is the result of a recall on one server.
 type Recalled uint8
 
-// RecalledNone: the message does not wait here. RecalledBack: it was recalled here. RecalledGone: its time has come.
-// RecalledElsewhere: it waits in an outbox whose home is, or will soon be, on another server.
+// RecalledNone: the message does not wait here. RecalledBack: it was recalled here, now or before. RecalledGone: its
+// time has come. RecalledElsewhere: it waits in an outbox whose home is, or will soon be, on another server.
 const (
 	RecalledNone Recalled = iota
 	RecalledBack
@@ -162,6 +164,9 @@ const (
 
 // Recall recalls a scheduled message, here or at a mate. It returns false if no message has that ID, or if its time has
 // come. It returns queue.ErrHomeElsewhere if the message waits, but the home of its outbox is not reachable.
+//
+// Until the time of the message, Recall may be repeated and returns the same. A caller can therefore repeat all that
+// follows a recall if it was interrupted after it.
 func (s *Scheduler) Recall(ctx context.Context, id note.UNID) (bool, error) {
 	for until := s.env.Clock.Now().Add(recallPatience); ; {
 		got, err := s.RecallHere(ctx, id)
@@ -189,11 +194,17 @@ func (s *Scheduler) Recall(ctx context.Context, id note.UNID) (bool, error) {
 	}
 }
 
+// recalledID returns the UNID of the note that stands in for a recalled message.
+func recalledID(id note.UNID) note.UNID { return note.DeriveUNID([]byte("recalled"), id[:]) }
+
 // RecallHere is Recall for the outboxes of this server.
 func (s *Scheduler) RecallHere(ctx context.Context, id note.UNID) (Recalled, error) {
 	got := RecalledNone
 	for _, box := range s.outbox.ids() {
 		found, err := s.inOutbox(ctx, box, id)
+		if err == nil && !found {
+			found, err = s.inOutbox(ctx, box, recalledID(id))
+		}
 		if err != nil || !found {
 			if err != nil && !databaseTrouble(err) {
 				return got, fmt.Errorf("mail: recall: %w", err)
@@ -211,35 +222,58 @@ func (s *Scheduler) RecallHere(ctx context.Context, id note.UNID) (Recalled, err
 	return got, nil
 }
 
+// timeOf finds a note in an outbox, and reads its time.
+func timeOf(w *store.Writer, id note.UNID) (n note.ID, at note.Value, err error) {
+	if n, err = w.Find(id); err != nil {
+		return n, at, err
+	}
+	c, err := w.Content(n)
+	if err != nil {
+		return n, at, err
+	}
+	return n, c.Content.Items.Get(itemUntil), nil
+}
+
+// recallFrom replaces a message in an outbox by a note that tells a repeated recall that this was done.
 func (s *Scheduler) recallFrom(ctx context.Context, h *held) (got Recalled, err error) {
+	var until int64
+	mark := held{h.box, recalledID(h.id)}
 	err = s.store.Update(ctx, note.System, []note.DatabaseID{h.box}, func(tx *store.Tx) error {
-		got = RecalledNone
+		got, until = RecalledNone, 0
 		w, err := tx.Home(h.box)
 		if err != nil {
 			return err
 		}
-		n, err := w.Find(h.id)
+		n, at, err := timeOf(w, h.id)
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
+			if _, _, err = timeOf(w, mark.id); err == nil {
+				got = RecalledBack
+			}
+			return err
+		}
 		if err != nil {
 			return err
 		}
-		c, err := w.Content(n)
-		if err != nil {
-			return err
-		}
-		if c.Content.Items.Get(itemUntil).AsInt() <= s.env.Clock.Now().Unix() {
+		if at.AsInt() <= s.env.Clock.Now().Unix() {
 			got = RecalledGone
 			return nil
 		}
-		got = RecalledBack
-		return w.Destroy(n)
+		got, until = RecalledBack, at.AsInt()
+		if err := w.Destroy(n); err != nil {
+			return err
+		}
+		_, err = w.Create(store.New{UNID: mark.id, Class: note.Document, Content: note.Content{Items: note.MakeItems(
+			note.Item{Name: outItemForm, Value: note.Text(formRecalled)}, note.Item{Name: itemUntil, Value: at})}})
+		return err
 	})
 	switch {
 	case errors.Is(err, store.ErrNotHome):
 		return RecalledElsewhere, nil
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrGrave):
 		return RecalledNone, nil
-	case err == nil && got == RecalledBack:
+	case err == nil && until != 0:
 		s.outbox.forget(h)
+		s.outbox.add(mark.box, mark.id, until)
 	}
 	return got, err
 }
@@ -283,13 +317,16 @@ func (s *Scheduler) acceptAgain(ctx context.Context, sub *Submission) (err error
 	return nil
 }
 
-// release deposits a message under its ID, and removes it from the outbox in the same update.
+// release deposits a message under its ID, and removes it from the outbox in the same update. It removes the note that
+// stands in for a recalled message.
 func (s *Scheduler) release(ctx context.Context, h *held, own bool) error {
 	sub, err := s.waiting(ctx, h)
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave) {
+	switch {
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrGrave):
 		return nil
-	}
-	if err != nil {
+	case errors.Is(err, errTaken):
+		return s.removeDeferred(ctx, h)
+	case err != nil:
 		return err
 	}
 	if !own {
@@ -340,6 +377,7 @@ func (s *Scheduler) removeDeferred(ctx context.Context, h *held) error {
 }
 
 // waiting reads a message from an outbox. Failed recipients are reported by mail, because no client waits for a reply.
+// The error is errTaken if the note stands in for a recalled message.
 func (s *Scheduler) waiting(ctx context.Context, h *held) (*Submission, error) {
 	sub := &Submission{ID: h.id, Answer: AnswerNone, Submitter: &Submitter{}}
 	sub.Received = &Received{Protocol: "HTTP"}
@@ -354,6 +392,9 @@ func (s *Scheduler) waiting(ctx context.Context, h *held) (*Submission, error) {
 			return err
 		}
 		items := c.Content.Items
+		if items.Get(outItemForm).AsText() == formRecalled {
+			return errTaken
+		}
 		if from := items.Get(outItemSender).AsText(); from != "" {
 			if sub.From, err = smtp.ParsePath(from); err != nil {
 				return fmt.Errorf("%w: sender in the outbox", store.ErrDamaged)

@@ -262,7 +262,7 @@ func (s *Scheduler) noticeOutbox(id note.DatabaseID) error {
 	return nil
 }
 
-// readOutbox reads the due times of new messages in an outbox.
+// readOutbox reads the due times of new messages in an outbox, and when the notes of recalled ones are removed.
 func (s *Scheduler) readOutbox(ctx context.Context, id note.DatabaseID, since uint64) error {
 	due := map[note.UNID]int64{}
 	err := s.store.Read(ctx, note.System, id, func(r *store.Reader) error {
@@ -287,7 +287,7 @@ func (s *Scheduler) readOutbox(ctx context.Context, id note.DatabaseID, since ui
 			if err != nil {
 				return err
 			}
-			if c.Content.Items.Get(outItemForm).AsText() == formDeferred {
+			if form := c.Content.Items.Get(outItemForm).AsText(); form == formDeferred || form == formRecalled {
 				due[row.UNID] = c.Content.Items.Get(itemUntil).AsInt()
 			}
 		}

@@ -121,6 +121,7 @@ type Backend interface {
 	// recipients are rejected, s.To holds the reasons.
 	Submit(ctx context.Context, a *signin.Account, s *Submission) (note.UNID, error)
 	// Recall withdraws a message whose release time has not come yet. It returns false if the message was already sent.
+	// Until that time it may be repeated.
 	Recall(ctx context.Context, id note.UNID) (bool, error)
 	// Progress returns the delivery state of a message for each of the recipients, in the order given.
 	Progress(ctx context.Context, id note.UNID, recipients []string) ([]Progress, error)

@@ -365,6 +365,26 @@ func TestTooLarge(t *testing.T) {
 	b.want(200, "The message is sent")
 }
 
+// TestSignedOutLimit checks that a form without a session is limited to text, and that this limits no other form.
+func TestSignedOutLimit(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	b := w.signed("alice")
+	b.get(pathCompose)
+	form := b.page
+	send := func(b *browser) {
+		t.Helper()
+		b.page = form
+		b.send("upload", map[string]string{"data.bin": strings.Repeat("x", 3<<20)}, "to", "bob@example.com", "text",
+			"Words", "do", "send")
+	}
+	stranger := w.browser()
+	send(stranger)
+	stranger.want(401, "Words")
+	send(b)
+	b.want(200, "The message is sent")
+}
+
 // TestLongText checks that a draft is not opened if the form cannot hold it, and that an answer marks where it was cut.
 func TestLongText(t *testing.T) {
 	t.Parallel()

@@ -209,7 +209,13 @@ type contactPage struct {
 	Edit, Delete      string
 }
 
-type contactLine struct{ Title, Text, Href string }
+// contactLine is a value of a contact. Href is the target of its link, "" for none. It is of a type that html/template
+// does not filter, which allows only http, https and mailto: the functions that return it let no other scheme through
+// than their own.
+type contactLine struct {
+	Title, Text string
+	Href        template.URL
+}
 
 // contact shows a contact, or the form to edit one.
 func (v *visit) contact() error {
@@ -283,12 +289,11 @@ func (v *visit) showContact(p *planner, x *contactOf, in *groupware.Collection) 
 func (v *visit) contactLines(page *contactPage, x *contactOf) {
 	for _, k := range []struct {
 		key, property, member string
-		href                  func(text string) string
+		href                  func(text string) template.URL
 	}{
 		{"conNickname", "nicknames", "name", nil}, {"conOrganization", "organizations", "name", nil},
 		{"conJob", "titles", "name", nil},
-		{"conEmail", "emails", "address", func(s string) string { return pathCompose + "?to=" + url.QueryEscape(s) }},
-		{"conPhone", "phones", "number", func(s string) string { return "tel:" + url.PathEscape(s) }},
+		{"conEmail", "emails", "address", mailAddress}, {"conPhone", "phones", "number", telephone},
 		{"conLink", "links", "uri", webAddress},
 	} {
 		list := x.values(k.property, k.member)
@@ -335,11 +340,32 @@ func nonEmpty(texts ...string) []string {
 }
 
 // webAddress returns the target of a link to a page, "" for other schemes.
-func webAddress(s string) string {
+func webAddress(s string) template.URL {
 	if strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") {
-		return s
+		return template.URL(s)
 	}
 	return ""
+}
+
+// mailAddress returns the target of a link that writes to an address.
+func mailAddress(s string) template.URL {
+	return template.URL(pathCompose + "?to=" + url.QueryEscape(s))
+}
+
+// telephone returns the target of a link that calls a number, without its separators and parameters (RFC 3966 section
+// 3), "" for a text without a digit.
+func telephone(s string) template.URL {
+	s, _, _ = strings.Cut(s, ";")
+	number := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("0123456789+*#", r) {
+			return r
+		}
+		return -1
+	}, s)
+	if !strings.ContainsAny(number, "0123456789") {
+		return ""
+	}
+	return template.URL("tel:" + strings.ReplaceAll(number, "#", "%23"))
 }
 
 // anniversaryOf returns a day of a card: 1990-02-28, --02-28 without a year, "" for none.

@@ -2,6 +2,7 @@ package lite
 
 import (
 	"fmt"
+	"html/template"
 	"net/url"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func TestContactForm(t *testing.T) {
 	b.want(200, "Saved", "Grace; &#34;G&#34; Höpper", "grace@far.example")
 	b.follow("Höpper")
 	b.want(200, "Mail (Private)", "Mail (Work)", "Phone (Mobile)", "Main St. 1, 12345 Town, Land", "--12-09", "Navy",
-		`href="/lite/compose?to=grace%40far.example"`, `<a href="https://a.example/"`)
+		`href="/lite/compose?to=grace%40far.example"`, `<a href="https://a.example/"`, `<a href="tel:&#43;1555">`)
 	got := w.cards("alice")
 	for _, want := range []string{"\r\nN:Höpper;Grace\\; \"G\";", ":--1209\r\n", "EMAIL", "TYPE=cell", ":Navy\r\n",
 		":Admiral\r\n", "Main St. 1;Town;;12345;Land"} {
@@ -107,6 +108,27 @@ func TestContactKept(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, got)
 		}
 	}
+}
+
+// TestContactLinks checks the targets of links that are made from the values of a contact.
+func TestContactLinks(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]template.URL{
+		"+1 (555) 010-0": "tel:+15550100", "tel:+1-555;ext=5": "tel:+1555", "*100#": "tel:*100%23", "office": "",
+		"javascript:alert(1)": "tel:1", `" onclick="7`: "tel:7",
+	} {
+		if got := telephone(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	w := open(t, 0)
+	w.putCard("alice", "odd", "FN:Odd", "TEL:+1 \"555\"", "TEL:ask the office", "URL:javascript:alert(1)",
+		"URL:https://a.example/\"><b>", "EMAIL:a&b=c@x.example")
+	b := w.signed("alice")
+	b.get(pathContacts)
+	b.follow("Odd")
+	b.want(200, `<a href="tel:&#43;1555">`, "<bdi>ask the office</bdi></dd>", "<bdi>javascript:alert(1)</bdi></dd>",
+		`<a href="https://a.example/%22%3e%3cb%3e">`, `<a href="/lite/compose?to=a%26b%3Dc%40x.example">`)
 }
 
 func TestContactList(t *testing.T) {

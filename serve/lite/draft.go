@@ -429,12 +429,11 @@ func (v *visit) sent(own *box, draft note.UNID, x *scheduled, err error) error {
 	if err != nil {
 		return v.unfinished(nil, err)
 	}
-	err = v.file(own, draft)
-	if err == nil && !x.at.IsZero() {
+	if !x.at.IsZero() {
 		err = v.record(own, draft, x)
 	}
-	if err != nil {
-		// The message was sent, which matters most. The draft stays in Drafts.
+	if err = errors.Join(err, v.file(own, draft)); err != nil {
+		// The message was sent, which matters most. It stays in Drafts.
 		v.s.env.Log.Error("lite: cannot file a sent message", "person", v.id.Name, "error", err)
 	}
 	v.box = own

@@ -76,7 +76,10 @@ func (v *visit) writeEvent(p *planner, x *found, e *jmap.Value, f eventForm) err
 	if x.at != nil && o.Series.Recurs() {
 		o, err = o.EditInstance(*x.at, changed, stamps)
 	} else {
-		all := shifted(e, changed)
+		var all *jmap.Value
+		if all, err = shifted(e, changed); err != nil {
+			return err
+		}
 		for i := range stamps.Len() {
 			next := all.With(stamps.Name(i), *stamps.At(i))
 			all = &next
@@ -215,7 +218,7 @@ func (f *eventForm) setTimes(start time.Time, length time.Duration, set func(str
 func (f *eventForm) setRepeat(start time.Time, set func(string, jmap.Value)) error {
 	switch {
 	case f.Repeat == "asBefore":
-		return nil
+		return badEvent("calUntilAsBefore") // the form has no words for the rule, so it does not change its end
 	case f.Repeat == "never" || f.Repeat == "":
 		set("recurrenceRules", jmap.Value{})
 		return nil
@@ -342,70 +345,4 @@ func participant(name, email string, owner bool) jmap.Value {
 		w.Bool("expectReply", true)
 	}
 	return *mustJSON(string(w.End()))
-}
-
-// shifted adds to the changes of a series what moves with its start: the exceptions, and the ends and days of the
-// rules, unless the changes have rules of their own.
-func shifted(e, changed *jmap.Value) *jmap.Value {
-	was, ok1 := calendar.ParseLocal(textOf(e, "start"))
-	is, ok2 := calendar.ParseLocal(textOf(changed, "start"))
-	if !ok1 || !ok2 || was.Equal(is) || e.Get("recurrenceRules").Len() == 0 {
-		return changed
-	}
-	by := is.Sub(was)
-	out := *changed
-	if overrides := e.Get("recurrenceOverrides"); overrides.Len() > 0 {
-		next := jmap.MakeObject(nil, nil)
-		for i := range overrides.Len() {
-			key := overrides.Name(i)
-			if at, ok := calendar.ParseLocal(key); ok {
-				key = at.Add(by).Format(localTime)
-			}
-			moved := next.With(key, *overrides.At(i))
-			next = &moved
-		}
-		out = out.With("recurrenceOverrides", *next)
-	}
-	if changed.Get("recurrenceRules") == nil {
-		rules := e.Get("recurrenceRules")
-		list := make([]jmap.Value, rules.Len())
-		for i := range list {
-			list[i] = movedRule(rules.At(i), was, is)
-		}
-		out = out.With("recurrenceRules", jmap.List(list...))
-	}
-	return &out
-}
-
-func textOf(v *jmap.Value, name string) string { s, _ := v.Get(name).Text(); return s }
-
-// movedRule returns a rule after the start of its series moved.
-func movedRule(r *jmap.Value, was, is time.Time) jmap.Value {
-	out := r.Without("")
-	if until, ok := calendar.ParseLocal(textOf(r, "until")); ok {
-		out = out.With("until", jmap.Text(until.Add(is.Sub(was)).Format(localTime)))
-	}
-	days := int(dayOf(is).Sub(dayOf(was)) / (24 * time.Hour))
-	if days == 0 {
-		return out
-	}
-	if r.Get("byMonthDay").Len() == 1 {
-		out = out.With("byMonthDay", jmap.List(jmap.MakeNumber(int64(is.Day()))))
-	}
-	by := r.Get("byDay")
-	list := make([]jmap.Value, by.Len())
-	for i := range list {
-		code := slices.Index(weekdayCodes[:], textOf(by.At(i), "day"))
-		if code < 0 {
-			return out
-		}
-		list[i] = by.At(i).With("day", jmap.Text(weekdayCodes[((code+days)%7+7)%7]))
-		if nth, ok := by.At(i).Get("nthOfPeriod").Int(); ok && nth > 0 {
-			list[i] = list[i].With("nthOfPeriod", jmap.MakeNumber(int64((is.Day()-1)/7+1)))
-		}
-	}
-	if len(list) > 0 {
-		out = out.With("byDay", jmap.List(list...))
-	}
-	return out
 }

@@ -53,7 +53,8 @@ func (x *scheduled) envelope() (string, error) {
 	return string(raw), err
 }
 
-// record stores a scheduled message as the full client does, so that each client shows it and can take it back.
+// record stores a scheduled message as the full client does, so that each client shows it and can take it back. In the
+// same change the message stops being a draft: nobody can send it again, even if it then cannot be moved to Sent.
 func (v *visit) record(own *box, email note.UNID, x *scheduled) error {
 	m := &submission.Record{Identity: x.as.ID, Email: email, SendAt: x.at.Unix(), Queue: x.queue}
 	v.s.env.Fill(m.ID[:])
@@ -74,6 +75,9 @@ func (v *visit) record(own *box, email note.UNID, x *scheduled) error {
 			return err
 		}
 		m.Thread = e.Thread()
+		if err := c.SetKeyword(e.ID, mailbox.Draft, false); err != nil {
+			return err
+		}
 		if err := m.Put(c); err != nil {
 			return err
 		}

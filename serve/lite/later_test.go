@@ -7,6 +7,7 @@ import (
 
 	"doublet/mail/submission"
 	"doublet/mailbox"
+	"doublet/note"
 	"doublet/wire/mime"
 )
 
@@ -97,4 +98,61 @@ func TestSendLater(t *testing.T) {
 	b.page = page
 	b.send("unsend", nil, "do", "unsend", "csrf", csrf)
 	b.want(200, "The message has been sent already.")
+}
+
+// TestLaterUnfiled checks that a scheduled message which cannot be moved to Sent is shown as scheduled in Drafts, and
+// can be taken back there.
+func TestLaterUnfiled(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	w.ok(w.file("alice").SetAccess(bg, "Sent", w.people["alice"].ID,
+		func(r note.Rights) note.Rights { return r &^ note.Insert }, false))
+	b := w.signed("alice")
+	b.get(pathCompose)
+	b.send("later", map[string]string{}, "to", "bob@example.com", "subject", "Stuck", "text", "Words", "later",
+		w.fix.Clock.Now().AddDate(0, 0, 2).Format(localLayout), "do", "send")
+	b.want(200, "Scheduled for ")
+	if len(w.records("alice")) != 1 {
+		t.Fatal("the message was scheduled without a record")
+	}
+	b.follow("Drafts")
+	b.follow("Stuck")
+	b.want(200, "This message will be sent on ")
+	b.send("unsend", nil, "do", "unsend")
+	b.want(200, "The message is a draft again.", "Words")
+	if len(w.records("alice")) != 0 {
+		t.Error("it still waits")
+	}
+	w.fix.Time.Advance(3 * 24 * time.Hour)
+	w.mail.Scheduled.ReleaseDue(bg)
+	if raw, _ := w.last("bob", "INBOX"); raw != nil {
+		t.Error("what was taken back was sent")
+	}
+}
+
+// TestUnsendAgain checks that a message becomes a draft if taking it back was interrupted between the outbox, which had
+// given it back, and the mail file.
+func TestUnsendAgain(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	b := w.signed("alice")
+	b.get(pathCompose)
+	b.send("later", map[string]string{}, "to", "bob@example.com", "subject", "Halfway", "text", "Words", "later",
+		w.fix.Clock.Now().AddDate(0, 0, 2).Format(localLayout), "do", "send")
+	b.want(200, "Scheduled for ")
+	if ok, err := w.mail.Scheduled.Recall(bg, w.records("alice")[0].Queue); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	b.follow("Sent")
+	b.follow("Halfway")
+	b.send("unsend", nil, "do", "unsend")
+	b.want(200, "The message is a draft again.", "Words")
+	if len(w.records("alice")) != 0 {
+		t.Error("it still waits")
+	}
+	w.fix.Time.Advance(3 * 24 * time.Hour)
+	w.mail.Scheduled.ReleaseDue(bg)
+	if raw, _ := w.last("bob", "INBOX"); raw != nil {
+		t.Error("what was taken back was sent")
+	}
 }

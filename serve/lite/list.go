@@ -158,7 +158,7 @@ func (v *visit) folderTimes(d *mailbox.Reading, at *mailbox.Folder) (map[note.UN
 	switch {
 	case at.Is(mailbox.UseSnoozed):
 		return untilOf(d)
-	case at.Is(mailbox.UseSent):
+	case at.Is(mailbox.UseSent, mailbox.UseDrafts): // a message that cannot be moved to Sent stays in Drafts
 		return v.sendTimes(d)
 	}
 	return nil, nil

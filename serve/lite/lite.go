@@ -249,16 +249,18 @@ func (s *Server) get(path string, fn func(*visit) error) {
 	})
 }
 
-// post registers a form. If the user is no longer signed in, the sign-in page preserves what they wrote.
+// post registers a form of at most most bytes. If the user is no longer signed in, the sign-in page preserves what they
+// wrote.
 func (s *Server) post(path string, most int64, fn func(*visit) error) {
 	s.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
 		var broken error
+		limit := most
 		sender, err := s.session.Browser(r)
 		if errors.Is(err, websession.ErrNobody) {
-			most = min(most, 2*maxForm) // only text, to continue after the sign-in: no files without a session
+			limit = min(most, 2*maxForm) // only text, to continue after the sign-in: no files without a session
 		}
-		v.form, broken = s.readForm(w, r, sender, most)
+		v.form, broken = s.readForm(w, r, sender, limit)
 		defer v.form.release()
 		id, err := s.session.IdentifyForm(r, v.form.Get("csrf"))
 		switch {

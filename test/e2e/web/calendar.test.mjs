@@ -209,6 +209,43 @@ test("of a series one instance, those that follow, or all are changed and delete
   assert.deepEqual(page.wrong, []);
 });
 
+test("a series moves to another day with its rule, and stays where the rule cannot follow", async () => {
+  const page = await open();
+  await signInAt(page, "/calendar/week/2027-06-28", ".grid-body");
+  const rule = (r) => ({ recurrenceRules: [{ "@type": "RecurrenceRule", ...r }] });
+  const wednesdays = [{ "@type": "NDay", day: "we", nthOfPeriod: 3 }, { "@type": "NDay", day: "we", nthOfPeriod: -1 }];
+  await page.evaluate(async (events) => {
+    const session = await (await fetch("/jmap/session")).json();
+    const cap = "urn:ietf:params:jmap:calendars";
+    const accountId = session.primaryAccounts[cap];
+    const auth = await (await fetch("/auth/session", { headers: { Accept: "application/json" } })).json();
+    const ask = async (...call) => {
+      const r = await fetch(session.apiUrl, { method: "POST", headers: { "Content-Type": "application/json", "X-CSRF-Token": auth.csrf }, body: JSON.stringify({ using: ["urn:ietf:params:jmap:core", cap], methodCalls: [[...call, "0"]] }) });
+      return (await r.json()).methodResponses[0][1];
+    };
+    const calendar = (await ask("Calendar/get", { accountId })).list.find((c) => c.isDefault).id;
+    const create = Object.fromEntries(events.map((e, i) => [`e${i}`, { "@type": "Event", calendarIds: { [calendar]: true }, timeZone: "UTC", duration: "PT1H", ...e }]));
+    const { notCreated } = await ask("CalendarEvent/set", { accountId, create });
+    if (notCreated) throw new Error(JSON.stringify(notCreated));
+  }, [
+    { title: "Founding day", start: "2027-06-30T10:00:00", ...rule({ frequency: "yearly", byMonth: ["6"], byMonthDay: [30] }) },
+    { title: "Twice a month", start: "2027-06-30T13:00:00", ...rule({ frequency: "monthly", byDay: wednesdays }) },
+  ]);
+  await page.reload();
+  const move = async (title, said) => {
+    await event(page, title).focus();
+    await page.keyboard.press("Alt+ArrowRight");
+    await page.click(".scopes button:has-text('All events')");
+    await toast(page, said);
+  };
+  await move("Founding day", "moved to");
+  await move("Twice a month", "cannot be moved to another day");
+  const starts = async (from, to) => (await stored(page, from, to)).map((e) => `${e.start} ${e.title}`);
+  assert.deepEqual(await starts("2027-06-28", "2027-07-05"), ["2027-06-30T13:00:00 Twice a month", "2027-07-01T10:00:00 Founding day"]);
+  assert.deepEqual(await starts("2028-07-01", "2028-07-02"), ["2028-07-01T10:00:00 Founding day"]);
+  assert.deepEqual(page.wrong, []);
+});
+
 test("a deletion outlives its page: the page tells it as it goes, else the next one does", async () => {
   const other = await open();
   await signInAt(other, "/calendar/week/2027-09-06", ".grid-body");

@@ -36,6 +36,7 @@ export interface RecurrenceRule {
   frequency: Frequency;
   interval?: number;
   byDay?: { "@type"?: "NDay"; day: WeekDay; nthOfPeriod?: number }[];
+  byMonth?: string[];
   byMonthDay?: number[];
   count?: number;
   until?: string;

@@ -13,8 +13,8 @@ import { isZone, localTime } from "./zone";
 
 export type Scope = "this" | "following" | "all";
 
-/** Why something was not done: the server's words, or that it did not answer. */
-export type Problem = { offline: true } | { offline: false; text: string };
+/** Why something was not done: the server's words, that it did not answer, or that the rule of a series cannot follow it to another day. */
+export type Problem = { offline: true } | { offline: false; text: string } | { offline: false; fixed: true };
 
 /** A patch (RFC 8620 §5.3): paths and their values. */
 export type Patch = Record<string, unknown>;
@@ -80,6 +80,9 @@ async function update(account: Id, e: CalendarEvent, patch: Patch): Promise<Undo
 
 const minutesBetween = (from: string, to: string) => Math.round((Date.parse(`${to}Z`) - Date.parse(`${from}Z`)) / 60_000);
 
+/** A series as far as it moves with its start: rules that a patch replaces do not. */
+const ruled = (base: CalendarEvent, patch: Patch): CalendarEvent => ("recurrenceRules" in patch ? { ...base, recurrenceRules: null } : base);
+
 /** Changes what is shown of an event. start in the patch is that of the instance. */
 export async function change(account: Id, e: CalendarEvent, patch: Patch, scope: Scope): Promise<Undo | Problem> {
   if (!e.recurrenceId || scope === "this") return update(account, e, patch);
@@ -87,8 +90,8 @@ export async function change(account: Id, e: CalendarEvent, patch: Patch, scope:
   if (!base) return { offline: true };
   const isFirst = e.recurrenceId === base.start;
   if (scope === "all" || isFirst) {
-    const moved = typeof patch["start"] === "string" ? shiftSeries(base, minutesBetween(e.start, patch["start"])) : {};
-    return update(account, base, { ...patch, ...moved, ...("recurrenceRules" in patch ? { recurrenceRules: patch["recurrenceRules"] } : {}) });
+    const moved = typeof patch["start"] === "string" ? shiftSeries(ruled(base, patch), minutesBetween(e.start, patch["start"])) : {};
+    return moved ? update(account, base, { ...patch, ...moved }) : { offline: false, fixed: true };
   }
   return split(account, base, e, patch);
 }
@@ -129,7 +132,9 @@ async function split(account: Id, base: CalendarEvent, e: CalendarEvent, patch: 
   const before = counted === undefined ? 0 : await countBefore(account, base, at);
   const rules = (base.recurrenceRules ?? []).map((r) => (r.count === undefined ? r : { ...r, count: Math.max(1, r.count - before) }));
   const rest = { ...base, start: at, recurrenceRules: rules, recurrenceOverrides: later.length > 0 ? Object.fromEntries(later) : null };
-  const next = copyOf(patched({ ...rest, ...shiftSeries(rest, by) }, { ...patch, start: shiftLocal(at, by) }));
+  const moved = shiftSeries(ruled(rest, patch), by);
+  if (!moved) return { offline: false, fixed: true };
+  const next = copyOf(patched({ ...rest, ...moved }, { ...patch, start: shiftLocal(at, by) }));
   const cutting = cut(base, at);
   const settle = showChange([[keyOf(account, e.id), patched(e, patch)]]);
   const done = await set(account, { create: { n: next }, update: { [base.id]: cutting } });

@@ -76,30 +76,41 @@ export function firstFitting(r: Repeat, start: Day): Day {
   return start;
 }
 
-/** Rules after the event was moved by days: weekdays and days of the month move with it. */
-function movedRules(rules: RecurrenceRule[] | null | undefined, from: Day, to: Day): RecurrenceRule[] | null | undefined {
+/**
+ * A rule after its event was moved: weekdays move with it, and a single month, day of the month or numbered weekday follows it. undefined: the new
+ * day does not say where several of them go, nor what is counted otherwise. The client without scripts refuses the same (serve/lite/eventmove.go).
+ */
+function movedRule(r: RecurrenceRule, from: Day, to: Day): RecurrenceRule | undefined {
   const by = daysBetween(from, to);
-  if (!rules || by === 0) return rules;
-  return rules.map((r) => {
-    const out = { ...r };
-    if (r.byDay && r.frequency === "weekly") out.byDay = r.byDay.map((d) => ({ ...d, day: weekDays[(weekDays.indexOf(d.day) + (by % 7) + 7) % 7]! }));
-    else if (r.byDay?.length === 1 && r.byDay[0]!.nthOfPeriod !== undefined) out.byDay = [{ ...r.byDay[0]!, day: weekDays[weekday(to)]!, nthOfPeriod: nthOf(to) }];
-    if (r.byMonthDay?.length === 1) out.byMonthDay = [Number(to.slice(8))];
-    return out;
-  });
+  if (by === 0) return r;
+  const days = r.byDay ?? [], months = r.byMonth ?? [];
+  const numbered = days.some((d) => d.nthOfPeriod !== undefined);
+  if (numbered && (days.length > 1 || (r.frequency === "yearly" && months.length === 0))) return undefined;
+  if ((r.byMonthDay ?? []).length > 1 || (months.length > 1 && from.slice(5, 7) !== to.slice(5, 7))) return undefined;
+  if (["byYearDay", "byWeekNo", "bySetPosition"].some((k) => r[k] !== undefined)) return undefined;
+  const out = { ...r };
+  if (numbered) out.byDay = [{ ...days[0]!, day: weekDays[weekday(to)]!, nthOfPeriod: nthOf(to) }];
+  else if (r.byDay) out.byDay = days.map((d) => ({ ...d, day: weekDays[(weekDays.indexOf(d.day) + (by % 7) + 7) % 7]! }));
+  if (months.length === 1) out.byMonth = [String(Number(to.slice(5, 7)))];
+  if (r.byMonthDay?.length === 1) out.byMonthDay = [Number(to.slice(8))];
+  return out;
 }
 
 /** Shifts a local time by whole minutes. */
 export const shiftLocal = (local: string, minutes: number): string => new Date(Date.parse(`${local}Z`) + minutes * 60_000).toISOString().slice(0, 19);
 
-/** A whole series after one of its instances moved by some minutes of local time: exceptions move too. */
-export function shiftSeries(base: CalendarEvent, minutes: number): Partial<CalendarEvent> {
+/** A whole series after one of its instances moved by some minutes of local time: exceptions move too. undefined: a rule cannot follow. */
+export function shiftSeries(base: CalendarEvent, minutes: number): Partial<CalendarEvent> | undefined {
   if (minutes === 0) return {};
   const start = shiftLocal(base.start, minutes);
   const out: Partial<CalendarEvent> = { start };
-  // The end of the series moves too: else a later or earlier time of day would lose or win an instance.
-  const rules = movedRules(base.recurrenceRules, base.start.slice(0, 10), start.slice(0, 10))?.map((r) => (r.until ? { ...r, until: shiftLocal(r.until, minutes) } : r));
-  if (rules) out.recurrenceRules = rules;
+  if (base.recurrenceRules) out.recurrenceRules = [];
+  for (const rule of base.recurrenceRules ?? []) {
+    const r = movedRule(rule, base.start.slice(0, 10), start.slice(0, 10));
+    if (!r) return undefined;
+    // The end of the series moves too: else a later or earlier time of day would lose or win an instance.
+    out.recurrenceRules!.push(r.until ? { ...r, until: shiftLocal(r.until, minutes) } : r);
+  }
   const overrides = Object.entries(base.recurrenceOverrides ?? {});
   if (overrides.length > 0) out.recurrenceOverrides = Object.fromEntries(overrides.map(([id, patch]) => [shiftLocal(id, minutes), patch]));
   return out;

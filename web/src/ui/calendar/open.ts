@@ -40,7 +40,7 @@ export function askScope(title: string, series = false): Promise<Scope | null> {
 }
 
 export function tell(p: Problem): void {
-  say(p.offline ? tk("offlineChange") : t("refusedByServer", p.text), undefined, 10);
+  say(p.offline ? tk("offlineChange") : "text" in p ? t("refusedByServer", p.text) : tk("cannotMove"), undefined, 10);
 }
 
 export function openEvent(s: Shown, at?: Element | null): void {
