@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -201,7 +202,7 @@ func runCommand(ctx context.Context, c *Call, x Command, words []string) (Output
 	}
 	args, err := v.Arguments(append(slices.Clone(x.Args), words...))
 	if err != nil {
-		c.audit(ctx, c.Who, v, nil, err)
+		c.audit(ctx, c.Who, v, nil, unparsed(err))
 		return Output{}, err
 	}
 	raw, err := c.run(ctx, v.Name, args)
@@ -255,6 +256,15 @@ func consoles() []*Verb {
 	}
 }
 
+// unparsed returns the kind of an error of a command that could not be parsed, for the audit log. The error's text
+// quotes words of the command, and any of them may be a secret: which words are secret is known only after parsing.
+func unparsed(err error) error {
+	if errors.Is(err, ErrNoVerb) {
+		return ErrNoVerb
+	}
+	return ErrUsage
+}
+
 func runConsole(ctx context.Context, c *ServerCall, a *ConsoleLine) (Output, error) {
 	words, err := Words(a.Command)
 	if err == nil && len(words) == 0 {
@@ -266,7 +276,7 @@ func runConsole(ctx context.Context, c *ServerCall, a *ConsoleLine) (Output, err
 	}
 	if err != nil {
 		v, _ := Find(consoleVerb)
-		c.audit(ctx, c.Who, v, nil, err)
+		c.audit(ctx, c.Who, v, nil, unparsed(err))
 		return Output{}, err
 	}
 	return runTyped(ctx, c.Call, x, words)

@@ -71,6 +71,42 @@ func TestShowLog(t *testing.T) {
 	}
 }
 
+// TestConsoleSecrets checks that a mistyped command leaves an audit line without any of its words, one of which may be a
+// secret, and that its caller gets the whole error.
+func TestConsoleSecrets(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.Env.Log = slog.New(logtail.New(slog.NewTextHandler(io.Discard, nil)))
+	ctx := context.Background()
+	for _, c := range []struct{ line, told, logged string }{
+		{"user passwd ada --password S3cret", `"user passwd ada --password S3cret": help`,
+			`verb=console by=system args="" error="no such verb"`},
+		{"set configuration filter.rspamd_password S3cret", `"S3cret" is too much`,
+			`verb="set configuration" by=system args="" error="bad arguments"`},
+		{"user password ada S3cret", `"S3cret" is too much`,
+			`verb="user password" by=system args="" error="bad arguments"`},
+		{"user show ada S3cret", `"S3cret" is too much`, `verb="user show" by=system args="" error="bad arguments"`},
+		{`set configuration "filter.rspamd_password=S3cret`, "ends within a quotation",
+			`verb=console by=system args="" error="bad arguments"`},
+	} {
+		before, err := Do[Log](ctx, Direct{s}, "show log", map[string]any{"audit": true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Do[Output](ctx, Direct{s}, "console", ConsoleLine{c.line})
+		if Kind(err) != "usage" || !strings.Contains(err.Error(), c.told) {
+			t.Errorf("%s: the caller gets %v, want %q", c.line, err, c.told)
+		}
+		out, err := Do[Log](ctx, Direct{s}, "show log", map[string]any{"audit": true, "after": before.Last})
+		if err != nil || len(out.Lines) != 1 {
+			t.Fatal(c.line, out, err)
+		}
+		if text := out.Text(); !strings.Contains(text, c.logged) || strings.Contains(text, "S3cret") {
+			t.Errorf("%s leaves the audit line %s", c.line, text)
+		}
+	}
+}
+
 // TestMachineVerbs checks that a verb that names a file of the server's machine cannot be run by remote administrators.
 func TestMachineVerbs(t *testing.T) {
 	t.Parallel()
