@@ -187,10 +187,12 @@ func rendered(result any) (Output, error) {
 	return Output{Output: b.String(), Failed: ok && f.Bad()}, err
 }
 
-// runTyped runs a command that somebody typed: it leaves an audit line even if it changes nothing.
+// runTyped runs a command that somebody typed: it leaves an audit line even if it changes nothing. The verb of c leaves
+// none.
 func runTyped(ctx context.Context, c *Call, x Command, words []string) (Output, error) {
+	c.passed = true
 	typed := *c
-	typed.audited = true
+	typed.audited, typed.passed = true, false
 	return runCommand(ctx, &typed, x, words)
 }
 
@@ -225,7 +227,8 @@ func (r *Running) Command(ctx context.Context, verb string, words []string, prog
 
 // ConsoleLine are the arguments of console.
 type ConsoleLine struct {
-	Command string `json:"command" arg:"required" help:"command, such as show tasks"`
+	// Command may hold a secret in a place that is known only after parsing.
+	Command string `json:"command" arg:"required" help:"command, such as show tasks" secret:"unasked"`
 }
 
 // CommandsShown are the arguments of show commands.
@@ -250,7 +253,7 @@ func (l CommandList) Text() string {
 
 func consoles() []*Verb {
 	return []*Verb{
-		onServer(consoleVerb, "run a command of the console", runConsole, changes, nested,
+		onServer(consoleVerb, "run a command of the console", runConsole, changes,
 			long("Commands are Domino's, and every verb. Words may be abbreviated: sh ta is show tasks.")),
 		define("show commands", "the commands of the console", showCommands),
 	}
@@ -275,6 +278,7 @@ func runConsole(ctx context.Context, c *ServerCall, a *ConsoleLine) (Output, err
 		x, words, err = resolve(words)
 	}
 	if err != nil {
+		c.passed = true
 		v, _ := Find(consoleVerb)
 		c.audit(ctx, c.Who, v, nil, unparsed(err))
 		return Output{}, err
