@@ -60,8 +60,8 @@ func chosen(c *Call, names []string) ([]layout.Info, error) {
 	return list, nil
 }
 
-// compact compacts databases. A damaged one does not stop the others and is an error in the end; any other error, such as
-// a full disk, would meet the others too and ends the run.
+// compact compacts databases. A damaged one does not stop the others and is an error in the end. Any other error, such
+// as a full disk, would meet the others too and ends the run.
 func compact(ctx context.Context, c *Call, a *Compact) (out Compacted, err error) {
 	share := a.Share
 	if share == 0 {

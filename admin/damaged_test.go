@@ -32,7 +32,8 @@ func spoil[R, O any, B interface {
 func damagedSystem(t *testing.T) (*Running, []note.DatabaseID) {
 	t.Helper()
 	f := env.TestRealTime(t)
-	s := inCluster(&Running{System: &System{Env: f.Env, Name: "mx.example.com"}, Stopping: context.Background()}, "", "")
+	s := &Running{System: &System{Env: f.Env, Name: "mx.example.com"}, Stopping: context.Background()}
+	inCluster(s, "", "")
 	var err error
 	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, Databases: 1})
 	if err != nil {

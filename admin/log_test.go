@@ -71,8 +71,8 @@ func TestShowLog(t *testing.T) {
 	}
 }
 
-// TestConsoleSecrets checks that a mistyped command leaves an audit line without any of its words, one of which may be a
-// secret, and that its caller gets the whole error.
+// TestConsoleSecrets checks that a mistyped command leaves an audit line without any of its words, one of which may be
+// a secret, and that its caller gets the whole error.
 func TestConsoleSecrets(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -58,8 +58,8 @@ func verified(path string, edited []byte, key string, want Config) ([]byte, erro
 	return edited, nil
 }
 
-// putLine replaces the value in the line of a setting; a comment behind it stays. Without one it adds a line below the section's header, or at the end of the
-// file.
+// putLine replaces the value in the line of a setting; a comment behind it stays. Without such a line it adds one below
+// the section's header, or at the end of the file.
 func putLine(file []byte, f field, literal string) []byte {
 	section, key, _ := strings.Cut(f.key, ".")
 	line := key + " = " + literal + "\n"
