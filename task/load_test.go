@@ -225,12 +225,16 @@ func TestPlan(t *testing.T) {
 		}
 		return p
 	}
-	s := New(f.Env, parse("all -Catalog", "purge=never"), nil)
+	s := New(f.Env, parse("all -Catalog", "purge=never sched=never"), nil)
 	defer func() { _ = s.Stop(context.Background()) }()
 	idle := Plain(func(context.Context) error { return nil })
 	for _, name := range []string{"Catalog", "Purge", "UpdAll"} {
 		s.Start(Task{Name: name, When: Daily(2, 0), Run: idle})
 	}
+	s.Start(Task{Name: "Sched", When: Daily(2, 0), AtStart: true, Run: Plain(func(context.Context) error {
+		t.Error("a task that never runs has run at the start")
+		return nil
+	})})
 	f.Time.AwaitPending(1) // UpdAll
 	status := func(want ...string) {
 		t.Helper()
@@ -251,13 +255,13 @@ func TestPlan(t *testing.T) {
 			}
 		}
 	}
-	status("Catalog stopped", "Purge idle", "UpdAll idle 02:00")
+	status("Catalog stopped", "Purge idle", "UpdAll idle 02:00", "Sched idle")
 	if err := s.Replan(context.Background(), parse("Catalog Purge", "Purge=23:30,01:15")); err != nil {
 		t.Fatal(err)
 	}
 	now := f.Clock.Now()
 	purge := firstOf([]Schedule{Daily(23, 30), Daily(1, 15)})(now)
-	status("Catalog idle 02:00", "Purge idle"+purge.Format(" 15:04"), "UpdAll stopped")
+	status("Catalog idle 02:00", "Purge idle"+purge.Format(" 15:04"), "UpdAll stopped", "Sched stopped")
 	if unknown := parse("all -Amgr", "Statlog=01:00 purge=02:00").Unknown([]string{"Purge"}); !slices.Equal(unknown,
 		[]string{"amgr", "statlog"}) {
 		t.Errorf("%q", unknown)

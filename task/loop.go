@@ -117,8 +117,10 @@ func (r *running) loop(ctx context.Context) {
 	defer r.state(stateStopped, time.Time{})
 	now := r.sup.env.Clock.Now
 	next := now()
-	if r.When != nil && !r.AtStart {
-		next = r.due(next)
+	if r.When != nil {
+		if due := r.due(next); !r.AtStart || due.IsZero() { // never: only when it is loaded
+			next = due
+		}
 	}
 	state, pause := stateIdle, time.Duration(0)
 	for {

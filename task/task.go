@@ -22,7 +22,7 @@ type Task struct {
 	// When is the task's own schedule; Plan may replace it. If nil, the task runs continuously: Run should return only
 	// when ctx ends, and is restarted if it returns earlier.
 	When Schedule
-	// AtStart makes a scheduled task run at once too.
+	// AtStart makes a scheduled task run at once too, unless its schedule is never.
 	AtStart bool
 	Run     func(ctx context.Context, r *Run) error
 }

@@ -103,8 +103,8 @@ func (h *server) startMaintenance(tasks *task.Supervisor) {
 type commander func(ctx context.Context, verb string, words []string, progress func(admin.Progress)) (admin.Output,
 	error)
 
-// verbTask returns the run of a task that runs a verb with words and the task's arguments. A verb that reports a problem
-// fails the run, as it does on the command line; show tasks shows its report.
+// verbTask returns the run of a task that runs a verb with words and the task's arguments. A verb that reports a
+// problem fails the run, as it does on the command line; show tasks shows its report.
 func verbTask(command commander, verb string, words ...string) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, r *task.Run) error {
 		report := func(p admin.Progress) { r.Report(p.String()) }
