@@ -96,6 +96,8 @@ type Call struct {
 	running *Running
 	// audited makes a verb leave an audit line even if it changes nothing, for commands of the console.
 	audited bool
+	// passed reports that the verb has passed its work on to another one, which leaves the audit line.
+	passed bool
 	// Progress reports the progress of the verb to the caller. It is never nil.
 	Progress func(Progress)
 }
@@ -144,8 +146,6 @@ type Verb struct {
 	// of databases regardless of their access lists. The role Admin is not enough for it: it must be run through the
 	// socket.
 	Machine bool
-	// Nested marks a verb that runs other verbs, which leave the audit lines.
-	Nested bool
 	// Yields marks a long verb that ends at once when the server stops. Another run of the verb continues what it did
 	// not finish.
 	Yields bool
@@ -206,7 +206,6 @@ var (
 	changes option = func(v *Verb) { v.Changes = true }
 	machine option = func(v *Verb) { v.Machine = true }
 	yields  option = func(v *Verb) { v.Yields = true }
-	nested  option = func(v *Verb) { v.Nested = true }
 )
 
 func long(text string) option { return func(v *Verb) { v.Long = text } }
@@ -265,9 +264,7 @@ func (c *Call) run(ctx context.Context, name string, args json.RawMessage) (json
 	if err != nil && errors.Is(context.Cause(ctx), ErrStopping) {
 		err = ErrStopping
 	}
-	if v.Nested {
-		// The inner verb has left its line; one that does not exist, or whose arguments are wrong, has done nothing.
-	} else if v.Changes || c.audited {
+	if (v.Changes || c.audited) && !c.passed {
 		c.audit(ctx, c.Who, v, args, err)
 	}
 	if err != nil {

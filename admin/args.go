@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"doublet/wire/size"
@@ -132,11 +133,17 @@ func decode[A any](v *Verb, raw json.RawMessage) (*A, error) {
 	return a, nil
 }
 
-// redact returns the arguments as text for the log, without secrets.
+// redact returns the arguments as text for the log, without secrets and without the values of unknown arguments: a
+// mistyped name may stand before a secret.
 func redact(v *Verb, raw json.RawMessage) string {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(raw, &m) != nil {
 		return ""
+	}
+	for name := range m {
+		if !slices.ContainsFunc(v.Params, func(p Param) bool { return p.Name == name }) {
+			m[name] = json.RawMessage(`"…"`)
+		}
 	}
 	for _, p := range v.Params {
 		if raw, there := m[p.Name]; there && p.Secret {

@@ -82,14 +82,18 @@ func updateCatalog(ctx context.Context, c *Call, _ *struct{}) (Done, error) {
 	if err != nil {
 		return Done{}, err
 	}
-	entries := make([]catalog.Entry, 0, len(list))
+	entries, damaged := make([]catalog.Entry, 0, len(list)), 0
 	for n, i := range list {
 		c.Progress(Progress{Stage: "database", Done: uint64(n + 1), Text: fmt.Sprintf("of %d", len(list))})
 		e, err := catalogued(ctx, c, i)
-		if errors.Is(err, store.ErrNotFound) {
+		switch {
+		case errors.Is(err, store.ErrNotFound):
 			continue
-		}
-		if err != nil {
+		case errors.Is(err, store.ErrDamaged):
+			c.Env.Log.Error("catalog: cannot read a database", "database", i.ID.String(), "err", err)
+			e.Damaged = true
+			damaged++
+		case err != nil:
 			return Done{}, fmt.Errorf("catalog: database %s: %w", i.ID, err)
 		}
 		if e.Servers = servers[e.ID.String()]; len(e.Servers) == 0 {
@@ -98,7 +102,11 @@ func updateCatalog(ctx context.Context, c *Call, _ *struct{}) (Done, error) {
 		entries = append(entries, e)
 	}
 	written, removed, err := c.Catalog.Update(ctx, entries)
-	return Done{fmt.Sprintf("%d databases: %d entries written, %d removed", len(entries), written, removed)}, err
+	text := fmt.Sprintf("%d databases: %d entries written, %d removed", len(entries), written, removed)
+	if damaged > 0 {
+		text += fmt.Sprintf(", %d damaged and left as they were", damaged)
+	}
+	return Done{text}, err
 }
 
 // catalogued describes a database. The counts of one that is out of service are not read.

@@ -60,6 +60,8 @@ func chosen(c *Call, names []string) ([]layout.Info, error) {
 	return list, nil
 }
 
+// compact compacts databases. A damaged one does not stop the others and is an error in the end. Any other error, such
+// as a full disk, would meet the others too and ends the run.
 func compact(ctx context.Context, c *Call, a *Compact) (out Compacted, err error) {
 	share := a.Share
 	if share == 0 {
@@ -72,10 +74,13 @@ func compact(ctx context.Context, c *Call, a *Compact) (out Compacted, err error
 	if err != nil {
 		return out, err
 	}
+	var damaged []error
 	for n, i := range list {
 		c.Progress(Progress{Stage: "database", Done: uint64(n + 1), Text: fmt.Sprintf("of %d: %s", len(list), i.Title)})
 		begun := c.Env.Clock.Now()
-		if err := out.database(ctx, c, i); err != nil {
+		if err := out.database(ctx, c, i); errors.Is(err, store.ErrDamaged) {
+			damaged = append(damaged, err)
+		} else if err != nil {
 			return out, err
 		}
 		if err := pause(ctx, c.Env, begun, share); err != nil {
@@ -88,7 +93,7 @@ func compact(ctx context.Context, c *Call, a *Compact) (out Compacted, err error
 		}
 	}
 	out.Saved = out.Before - min(out.After, out.Before) + out.Objects
-	return out, nil
+	return out, errors.Join(damaged...)
 }
 
 // pause waits until the time since begun is no more than a share of all, in percent.

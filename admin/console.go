@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -186,10 +187,12 @@ func rendered(result any) (Output, error) {
 	return Output{Output: b.String(), Failed: ok && f.Bad()}, err
 }
 
-// runTyped runs a command that somebody typed: it leaves an audit line even if it changes nothing.
+// runTyped runs a command that somebody typed: it leaves an audit line even if it changes nothing. The verb of c leaves
+// none.
 func runTyped(ctx context.Context, c *Call, x Command, words []string) (Output, error) {
+	c.passed = true
 	typed := *c
-	typed.audited = true
+	typed.audited, typed.passed = true, false
 	return runCommand(ctx, &typed, x, words)
 }
 
@@ -201,7 +204,7 @@ func runCommand(ctx context.Context, c *Call, x Command, words []string) (Output
 	}
 	args, err := v.Arguments(append(slices.Clone(x.Args), words...))
 	if err != nil {
-		c.audit(ctx, c.Who, v, nil, err)
+		c.audit(ctx, c.Who, v, nil, unparsed(err))
 		return Output{}, err
 	}
 	raw, err := c.run(ctx, v.Name, args)
@@ -224,7 +227,8 @@ func (r *Running) Command(ctx context.Context, verb string, words []string, prog
 
 // ConsoleLine are the arguments of console.
 type ConsoleLine struct {
-	Command string `json:"command" arg:"required" help:"command, such as show tasks"`
+	// Command may hold a secret in a place that is known only after parsing.
+	Command string `json:"command" arg:"required" help:"command, such as show tasks" secret:"unasked"`
 }
 
 // CommandsShown are the arguments of show commands.
@@ -249,10 +253,19 @@ func (l CommandList) Text() string {
 
 func consoles() []*Verb {
 	return []*Verb{
-		onServer(consoleVerb, "run a command of the console", runConsole, changes, nested,
+		onServer(consoleVerb, "run a command of the console", runConsole, changes,
 			long("Commands are Domino's, and every verb. Words may be abbreviated: sh ta is show tasks.")),
 		define("show commands", "the commands of the console", showCommands),
 	}
+}
+
+// unparsed returns the kind of an error of a command that could not be parsed, for the audit log. The error's text
+// quotes words of the command, and any of them may be a secret: which words are secret is known only after parsing.
+func unparsed(err error) error {
+	if errors.Is(err, ErrNoVerb) {
+		return ErrNoVerb
+	}
+	return ErrUsage
 }
 
 func runConsole(ctx context.Context, c *ServerCall, a *ConsoleLine) (Output, error) {
@@ -265,8 +278,9 @@ func runConsole(ctx context.Context, c *ServerCall, a *ConsoleLine) (Output, err
 		x, words, err = resolve(words)
 	}
 	if err != nil {
+		c.passed = true
 		v, _ := Find(consoleVerb)
-		c.audit(ctx, c.Who, v, nil, err)
+		c.audit(ctx, c.Who, v, nil, unparsed(err))
 		return Output{}, err
 	}
 	return runTyped(ctx, c.Call, x, words)

@@ -67,7 +67,7 @@ func tasks() []*Verb {
 		onServer("task load", "start a task that has quit, or run one with a schedule now", taskLoad, changes,
 			long("The run goes on in the server; show tasks shows its progress, and then its result. The maintenance "+
 				"tasks take the\narguments of the verbs that they run: load compact ada is compact ada.")),
-		onServer("task tell", "give a command to a task", taskTell, changes, nested,
+		onServer("task tell", "give a command to a task", taskTell, changes,
 			long("Every task knows quit, restart, run and show. help tell in the console lists the commands of single "+
 				"tasks.")),
 		onServer("task restart", "stop a task and start it again", taskRestart, changes),
@@ -115,8 +115,6 @@ func taskTell(ctx context.Context, c *ServerCall, a *TaskTell) (Output, error) {
 	case "show", "status":
 		for _, t := range c.Server.Tasks.Status() {
 			if strings.EqualFold(t.Name, a.Name) {
-				v, _ := Find("task list")
-				c.audit(ctx, c.Who, v, nil, nil)
 				return rendered(&t)
 			}
 		}

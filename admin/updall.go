@@ -68,11 +68,14 @@ func updAll(ctx context.Context, c *Call, a *UpdAll) (out Updated, err error) {
 	return out, nil
 }
 
-// views refreshes or rebuilds the views of a database. A view that fails is recorded and does not stop the others.
+// views refreshes or rebuilds the views of a database. A view that fails, or a damaged database, is recorded and does
+// not stop the others.
 func (r *Updated) views(ctx context.Context, c *Call, i layout.Info, rebuild bool) error {
 	views := map[note.ID]bool{}
 	err := c.Store.Read(ctx, note.System, i.ID, func(rd *store.Reader) error { return allViews(ctx, rd, views) })
-	if err := except(err, store.ErrNotFound, store.ErrOutOfService); err != nil {
+	if errors.Is(err, store.ErrDamaged) {
+		r.Errors = append(r.Errors, fmt.Sprintf("%s: %v", i.Title, err))
+	} else if err := except(err, store.ErrNotFound, store.ErrOutOfService); err != nil {
 		return fmt.Errorf("updall %s: %w", i.Title, err)
 	}
 	for _, id := range slices.Sorted(maps.Keys(views)) {

@@ -661,8 +661,10 @@ func TestOnlyAdministrators(t *testing.T) {
 func TestRedact(t *testing.T) {
 	t.Parallel()
 	v, _ := Find("user add")
-	if got := v.redact(json.RawMessage(`{"name":"A","password":"hush"}`)); strings.Contains(got, "hush") ||
-		!strings.Contains(got, "A") {
-		t.Errorf("the log would show %s", got)
+	for _, name := range []string{"password", "passwd", "Password"} {
+		if got := v.redact(json.RawMessage(`{"name":"Ada","` + name + `":"hush"}`)); strings.Contains(got, "hush") ||
+			!strings.Contains(got, "Ada") {
+			t.Errorf("the log would show %s", got)
+		}
 	}
 }

@@ -61,6 +61,9 @@ type Entry struct {
 	Used time.Time
 	// Sequence is the sequence of the latest change.
 	Sequence uint64
+	// Damaged marks a database that cannot be read. Update takes its State and Servers, and keeps the rest of its
+	// earlier entry.
+	Damaged bool
 }
 
 // Fits reports whether a text is part of the database's title, owner, kind, servers or ID, in any case.
@@ -202,7 +205,11 @@ func (c *Catalog) Update(ctx context.Context, entries []Entry) (written, removed
 	for _, e := range entries {
 		old, there := known[e.ID]
 		delete(known, e.ID)
-		if there {
+		if there && e.Damaged {
+			state, servers := e.State, e.Servers
+			e = old.Entry
+			e.State, e.Servers = state, servers
+		} else if there {
 			e.Used = old.Used
 			if e.Sequence != old.Sequence {
 				e.Used = now

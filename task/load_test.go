@@ -84,6 +84,49 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// TestHeavyFailures checks that a scheduled task that fails late pauses for as long as it ran, then twice as long, and
+// no longer than to its next planned time; and that it does not run at once if that time passed during the run.
+func TestHeavyFailures(t *testing.T) {
+	t.Parallel()
+	f, s := supervisor(t)
+	x := newSteps()
+	s.Start(Task{Name: "UpdAll", When: Aligned(24 * time.Hour), Run: x.run})
+	next := env.TestStart.Truncate(24 * time.Hour).Add(24 * time.Hour)
+	day := next.Add(24 * time.Hour)
+	wait := func(want time.Duration) {
+		t.Helper()
+		f.Time.AwaitPending(1)
+		if next = s.Status()[0].NextRun; next.Sub(f.Clock.Now()) != want {
+			t.Fatalf("the next run is at %s, in %s, want %s", next, next.Sub(f.Clock.Now()), want)
+		}
+	}
+	f.Time.AwaitPending(1)
+	for _, c := range []struct{ took, pause time.Duration }{
+		{time.Second / 2, time.Second},
+		{time.Second / 2, 2 * time.Second},
+		{10 * time.Minute, 10 * time.Minute},
+		{10 * time.Minute, 20 * time.Minute},
+		{3 * time.Hour, 3 * time.Hour},
+		{3 * time.Hour, 6 * time.Hour},
+	} {
+		f.Time.Advance(next.Sub(f.Clock.Now()))
+		<-x.begun
+		f.Time.Advance(c.took)
+		x.end <- errors.New("a damaged view")
+		wait(c.pause)
+	}
+	f.Time.Advance(next.Sub(f.Clock.Now()))
+	<-x.begun
+	f.Time.Advance(3 * time.Hour)
+	x.end <- errors.New("a damaged view")
+	wait(day.Sub(f.Clock.Now())) // not 12 hours: the next day is planned
+	f.Time.Advance(next.Sub(f.Clock.Now()))
+	<-x.begun
+	f.Time.Advance(25 * time.Hour)
+	x.end <- errors.New("a damaged view")
+	wait(23 * time.Hour)
+}
+
 // TestQuit checks that a task that has quit runs again only when it is loaded.
 func TestQuit(t *testing.T) {
 	t.Parallel()
@@ -182,12 +225,16 @@ func TestPlan(t *testing.T) {
 		}
 		return p
 	}
-	s := New(f.Env, parse("all -Catalog", "purge=never"), nil)
+	s := New(f.Env, parse("all -Catalog", "purge=never sched=never"), nil)
 	defer func() { _ = s.Stop(context.Background()) }()
 	idle := Plain(func(context.Context) error { return nil })
 	for _, name := range []string{"Catalog", "Purge", "UpdAll"} {
 		s.Start(Task{Name: name, When: Daily(2, 0), Run: idle})
 	}
+	s.Start(Task{Name: "Sched", When: Daily(2, 0), AtStart: true, Run: Plain(func(context.Context) error {
+		t.Error("a task that never runs has run at the start")
+		return nil
+	})})
 	f.Time.AwaitPending(1) // UpdAll
 	status := func(want ...string) {
 		t.Helper()
@@ -208,13 +255,13 @@ func TestPlan(t *testing.T) {
 			}
 		}
 	}
-	status("Catalog stopped", "Purge idle", "UpdAll idle 02:00")
+	status("Catalog stopped", "Purge idle", "UpdAll idle 02:00", "Sched idle")
 	if err := s.Replan(context.Background(), parse("Catalog Purge", "Purge=23:30,01:15")); err != nil {
 		t.Fatal(err)
 	}
 	now := f.Clock.Now()
 	purge := firstOf([]Schedule{Daily(23, 30), Daily(1, 15)})(now)
-	status("Catalog idle 02:00", "Purge idle"+purge.Format(" 15:04"), "UpdAll stopped")
+	status("Catalog idle 02:00", "Purge idle"+purge.Format(" 15:04"), "UpdAll stopped", "Sched stopped")
 	if unknown := parse("all -Amgr", "Statlog=01:00 purge=02:00").Unknown([]string{"Purge"}); !slices.Equal(unknown,
 		[]string{"amgr", "statlog"}) {
 		t.Errorf("%q", unknown)

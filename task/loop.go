@@ -117,10 +117,12 @@ func (r *running) loop(ctx context.Context) {
 	defer r.state(stateStopped, time.Time{})
 	now := r.sup.env.Clock.Now
 	next := now()
-	if r.When != nil && !r.AtStart {
-		next = r.due(next)
+	if r.When != nil {
+		if due := r.due(next); !r.AtStart || due.IsZero() { // never: only when it is loaded
+			next = due
+		}
 	}
-	state, pause := stateIdle, firstPause
+	state, pause := stateIdle, time.Duration(0)
 	for {
 		run, ok := r.wait(ctx, next, state)
 		if !ok {
@@ -133,20 +135,32 @@ func (r *running) loop(ctx context.Context) {
 			return
 		case r.When != nil && (err == nil || run.Args != nil):
 			// A failed run with arguments is not repeated: its administrator decides.
-			state, pause, next = stateIdle, firstPause, r.due(now())
+			state, pause, next = stateIdle, 0, r.due(now())
 			continue
 		}
-		if now().Sub(begun) > maxPause {
-			pause = firstPause
-		}
-		state, next = statePaused, now().Add(pause)
-		pause = min(2*pause, maxPause)
+		ended := now()
+		pause = r.pauseAfter(pause, ended.Sub(begun))
+		state, next = statePaused, ended.Add(pause)
 		if r.When != nil {
-			if due := r.due(begun); !due.IsZero() && due.Before(next) {
+			if due := r.due(ended); !due.IsZero() && due.Before(next) {
 				next = due
 			}
 		}
 	}
+}
+
+// pauseAfter returns the pause after a failed run. last is the pause after the run before it, 0 if that one succeeded.
+// A scheduled run may be heavy and fail late, again and again, so the pause is never shorter than the run was, and
+// grows without a limit: the next planned time ends it. A continuous task has no planned time; after a long run its
+// pause begins anew.
+func (r *running) pauseAfter(last, took time.Duration) time.Duration {
+	switch {
+	case r.When != nil:
+		return max(firstPause, 2*last, took)
+	case took > maxPause:
+		return firstPause
+	}
+	return min(max(firstPause, 2*last), maxPause)
 }
 
 // wait returns the run to make at a time, never if it is zero, or earlier if a load asks for it. It returns false if

@@ -22,7 +22,7 @@ type Task struct {
 	// When is the task's own schedule; Plan may replace it. If nil, the task runs continuously: Run should return only
 	// when ctx ends, and is restarted if it returns earlier.
 	When Schedule
-	// AtStart makes a scheduled task run at once too.
+	// AtStart makes a scheduled task run at once too, unless its schedule is never.
 	AtStart bool
 	Run     func(ctx context.Context, r *Run) error
 }
@@ -47,8 +47,8 @@ type Run struct {
 // Report replaces the text that show tasks shows for the task: its progress, and after the run its result.
 func (r *Run) Report(text string) { r.task.set(func(t *admin.Task) { t.Progress = text }) }
 
-// The pause before a failed task is restarted. It doubles after each consecutive failure. A run longer than maxPause
-// resets it.
+// The pause before a failed task is restarted. It doubles after each consecutive failure: that of a continuous task up
+// to maxPause, and a run longer than maxPause resets it; that of a scheduled task as running.pauseAfter says.
 const (
 	firstPause = time.Second
 	maxPause   = 5 * time.Minute

@@ -466,6 +466,34 @@ func TestInvitations(t *testing.T) {
 	}
 }
 
+// TestInvitationGone checks that the newest invitation that is still there is answered, when newer ones are filed or
+// deleted, and that there is nothing to answer when all are.
+func TestInvitationGone(t *testing.T) {
+	t.Parallel()
+	w, _ := against(t, after(greeting, script{
+		"C SELECT", "S * 3 EXISTS", "S $T OK", "C FETCH 1:3",
+		`S * 1 FETCH (UID 1 FLAGS () ENVELOPE ("d" "Invitation run.1.1 from u1@example.com" NIL))`,
+		`S * 2 FETCH (UID 2 FLAGS () ENVELOPE ("d" "Invitation run.1.2 from u1@example.com" NIL))`,
+		`S * 3 FETCH (UID 3 FLAGS () ENVELOPE ("d" "Invitation run.1.3 from u1@example.com" NIL))`, "S $T OK",
+		"C UID FETCH 3 (BODY[])", "S $T OK",
+		"C UID FETCH 2 (BODY[])", "S * 2 FETCH (UID 2 BODY[] {1}\r\na)", "S $T OK",
+		"C UID FETCH 1 (BODY[])", "S $T OK",
+	}), script{
+		"S 220 x", "C EHLO", "S 250 x", "C MAIL", "S 250 ok", "C RCPT TO:<u1@example.com>", "S 250 ok", "C DATA",
+		"S 354 go", "mail", "S 250 queued", "C QUIT", "S 221 bye",
+	})
+	s := open(t, w)
+	if _, err := act(s, workload.Open); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := act(s, workload.RSVP); err != nil {
+		t.Errorf("the newest invitation that is there is not answered: %v", err)
+	}
+	if _, err := act(s, workload.RSVP); !errors.Is(err, ErrNothing) {
+		t.Errorf("an invitation that is gone is answered: %v", err)
+	}
+}
+
 // TestEndOfAStep checks that held actions end with the step, and that a stalled server does not delay it.
 func TestEndOfAStep(t *testing.T) {
 	t.Parallel()

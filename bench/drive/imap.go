@@ -423,23 +423,22 @@ func (s *imapSession) reply(ctx context.Context, p *workload.Planned) error {
 	return s.command(fmt.Sprintf("UID STORE %d +FLAGS.SILENT (\\Answered)", s.last))
 }
 
-// rsvp reads an invitation that a listing has shown, and answers it.
+// rsvp reads the newest invitation that a listing has shown and that is still there, and answers it. The user may have
+// filed or deleted others since.
 func (s *imapSession) rsvp(ctx context.Context, p *workload.Planned) error {
-	v, ok := s.asked.next()
-	if !ok {
-		return ErrNothing
+	for v, ok := s.asked.next(); ok; v, ok = s.asked.next() {
+		if err := s.need(); err != nil {
+			return err
+		}
+		if err := s.command("UID FETCH " + v.message + " (BODY[])"); err != nil {
+			return err
+		}
+		if s.came > 0 {
+			m := s.w.accepted(s.u, v, p)
+			return s.submit(ctx, &m)
+		}
 	}
-	if err := s.need(); err != nil {
-		return err
-	}
-	if err := s.command("UID FETCH " + v.message + " (BODY[])"); err != nil {
-		return err
-	}
-	if s.came == 0 {
-		return ErrNothing // the user has filed or deleted it since
-	}
-	m := s.w.accepted(s.u, v, p)
-	return s.submit(ctx, &m)
+	return ErrNothing
 }
 
 // appointment puts an event into the user's own folder of events. IMAP has no calendar; the client of the documents

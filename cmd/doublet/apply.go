@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"doublet/admin"
@@ -17,6 +18,10 @@ type settings struct {
 	load func() (config.Config, []config.Warning, error)
 	// edit writes a setting into the file.
 	edit func(key, value string) error
+
+	// keep is tasks.statistics in effect, nanoseconds. Collect reads it while a commit, which holds mu, may wait for
+	// Collect to end.
+	keep atomic.Int64
 
 	mu      sync.Mutex
 	running config.Config // in effect now
@@ -141,7 +146,10 @@ func newSettings(l life) *settings {
 	s.take(func(next *config.Config) (func(), error) {
 		return func() { l.level.Set(logLevel(next)) }, nil
 	}, "log.level")
-	s.take(func(*config.Config) (func(), error) { return func() {}, nil }, "tasks.statistics") // read at each use
+	s.keep.Store(int64(l.cfg.Tasks.Keep.Duration))
+	s.take(func(next *config.Config) (func(), error) {
+		return func() { s.keep.Store(int64(next.Tasks.Keep.Duration)) }, nil
+	}, "tasks.statistics")
 	return s
 }
 
@@ -162,11 +170,7 @@ func (h *server) reload() {
 }
 
 // keepStatistics returns the time for which every report of statistics is kept.
-func (s *settings) keepStatistics() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.running.Tasks.Keep.Duration
-}
+func (s *settings) keepStatistics() time.Duration { return time.Duration(s.keep.Load()) }
 
 // logLevel returns the configured log level.
 func logLevel(cfg *config.Config) slog.Level {

@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"doublet/admin"
 	"doublet/client/smtp"
@@ -157,5 +159,33 @@ func TestSet(t *testing.T) {
 	s.running.Filter.RspamdPassword = "hush"
 	if text := fmt.Sprint(s.List()); strings.Contains(text, "hush") {
 		t.Error("the list shows a secret")
+	}
+}
+
+// TestKeepStatistics checks that Collect can read how long statistics are kept while a change of the plan waits for
+// Collect to end, and that it gets a changed value.
+func TestKeepStatistics(t *testing.T) {
+	t.Parallel()
+	next := config.Default()
+	s := newSettings(life{cfg: next, level: new(slog.LevelVar),
+		load: func() (config.Config, []config.Warning, error) { return next, nil, nil }})
+	kept := make(chan time.Duration, 1)
+	s.take(func(*config.Config) (func(), error) {
+		return func() { // as replan, which waits for the tasks that stop
+			go func() { kept <- s.keepStatistics() }()
+			select {
+			case got := <-kept:
+				kept <- got
+			case <-time.After(10 * time.Second):
+				t.Error("a change of the plan holds up Collect")
+			}
+		}, nil
+	}, "tasks.run")
+	next.Tasks.Run, next.Tasks.Keep.Duration = "all -Collect", 48*time.Hour
+	if _, err := s.Apply(); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-kept; got != 48*time.Hour || s.keepStatistics() != got {
+		t.Errorf("statistics are kept for %s", got)
 	}
 }

@@ -3,13 +3,10 @@ package main
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -105,30 +102,8 @@ func dnsCommand(path string) func(ctx context.Context, action, name, value strin
 	}
 }
 
-// writePrivate writes a file atomically, readable by this account only, and syncs it before it returns.
-func writePrivate(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // created with mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil || runtime.GOOS == "windows" { // Windows cannot sync a folder
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
+// writePrivate is replaceFile for a file that only this account may read.
+func writePrivate(path string, data []byte) error { return replaceFile(path, 0o600, data) }
 
 // reloadCertificate reads the certificate files again.
 func (h *server) reloadCertificate() {

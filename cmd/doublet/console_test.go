@@ -39,7 +39,7 @@ func TestConsole(t *testing.T) {
 	}
 	_, out, _ := command(t, "", "show", "log", "--audit", "--limit", "2000", "--data", data)
 	for _, line := range []string{`verb="show tasks"`, `verb="task load"`, `verb="set configuration"`,
-		`{\"setting\":\"log.level=…\"}`, `verb=drop`, `error="no such verb: \"frobnicate\"`} {
+		`{\"setting\":\"log.level=…\"}`, `verb=drop`, `verb=console by=system args="" error="no such verb"`} {
 		if !strings.Contains(out, line) {
 			t.Errorf("the audit log has no %s", line)
 		}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"doublet/cmd/doublet/config"
@@ -234,7 +235,7 @@ func (a *app) editSetting(key, value string) error {
 	})
 }
 
-// editSettings replaces the configuration file by an edited one, atomically.
+// editSettings replaces the configuration file by an edited one, atomically. The mode of the file stays.
 func (a *app) editSettings(edit func(path string, file []byte) ([]byte, error)) error {
 	path, folder := a.settingsFile(config.Default())
 	if folder != "" {
@@ -250,16 +251,17 @@ func (a *app) editSettings(edit func(path string, file []byte) ([]byte, error)) 
 	if file, err = edit(path, file); err != nil {
 		return err
 	}
-	return replaceFile(path, file)
-}
-
-// replaceFile replaces a file atomically: it writes a new one beside path and renames it. The mode of the file stays.
-func replaceFile(path string, content []byte) error {
 	mode := fs.FileMode(0o600)
 	if old, err := os.Stat(path); err == nil {
 		mode = old.Mode().Perm()
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), config.FileName+".*")
+	return replaceFile(path, mode, file)
+}
+
+// replaceFile replaces a file atomically, with a mode: it writes a new one beside path and renames it. It returns when
+// the file and its name are durable.
+func replaceFile(path string, mode fs.FileMode, content []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
@@ -269,9 +271,16 @@ func replaceFile(path string, content []byte) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name())
+		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return err
+	if runtime.GOOS == "windows" { // it cannot sync a folder
+		return nil
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // warn logs the warnings about a configuration.

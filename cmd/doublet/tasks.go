@@ -95,19 +95,27 @@ func (h *server) startMaintenance(tasks *task.Supervisor) {
 		{"Compact", "compact", nil, task.Never},
 		{"Fixup", "check", []string{"--repair"}, task.Never},
 	} {
-		tasks.Start(task.Task{Name: t.name, When: t.when, Run: h.verbTask(t.verb, t.words...)})
+		tasks.Start(task.Task{Name: t.name, When: t.when, Run: verbTask(h.running.Command, t.verb, t.words...)})
 	}
 }
 
-// verbTask returns the run of a task that runs a verb with words and the task's arguments.
-func (h *server) verbTask(verb string, words ...string) func(context.Context, *task.Run) error {
+// commander runs a verb with words as they stand on a command line: admin.Running.Command.
+type commander func(ctx context.Context, verb string, words []string, progress func(admin.Progress)) (admin.Output,
+	error)
+
+// verbTask returns the run of a task that runs a verb with words and the task's arguments. A verb that reports a
+// problem fails the run, as it does on the command line; show tasks shows its report.
+func verbTask(command commander, verb string, words ...string) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, r *task.Run) error {
 		report := func(p admin.Progress) { r.Report(p.String()) }
-		out, err := h.running.Command(ctx, verb, slices.Concat(words, r.Args), report)
+		out, err := command(ctx, verb, slices.Concat(words, r.Args), report)
 		if err != nil {
 			return err
 		}
 		r.Report(strings.TrimSpace(out.Output))
+		if out.Failed {
+			return fmt.Errorf("%s reports a problem", verb)
+		}
 		return nil
 	}
 }

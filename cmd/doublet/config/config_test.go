@@ -267,6 +267,13 @@ func TestEdit(t *testing.T) {
 		{"[web]\nhsts = \"1h\"", "limits.recipients", "200", "[web]\nhsts = \"1h\"\n\n[limits]\nrecipients = 200\n"},
 		{"[log]", "log.level", "warn", "[log]\nlevel = \"warn\"\n"},
 		{"[web]\n# why\nhsts = \"1h\"\n", "web.hsts", "", "[web]\n# why\n"},
+		{"[log]\n  level=\"info\"\t# until Friday\r\n", "log.level", "debug",
+			"[log]\n  level=\"debug\"\t# until Friday\r\n"},
+		{"[limits]\nrecipients = 200# few", "limits.recipients", "300", "[limits]\nrecipients = 300# few"},
+		{"[filter]\nrspamd_password = \"a\\\"#b\" # \"old\"\n", "filter.rspamd_password", "#new",
+			"[filter]\nrspamd_password = \"#new\" # \"old\"\n"},
+		{"[filter]\nrspamd_password = 'a\\' # old\n", "filter.rspamd_password", "b",
+			"[filter]\nrspamd_password = \"b\" # old\n"},
 	} {
 		edited, err := Set("f", []byte(c.file), c.key, c.value)
 		if c.value == "" {

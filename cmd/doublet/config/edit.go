@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -57,8 +58,8 @@ func verified(path string, edited []byte, key string, want Config) ([]byte, erro
 	return edited, nil
 }
 
-// putLine replaces the line of a setting. Without one it adds a line below the section's header, or at the end of the
-// file.
+// putLine replaces the value in the line of a setting; a comment behind it stays. Without such a line it adds one below
+// the section's header, or at the end of the file.
 func putLine(file []byte, f field, literal string) []byte {
 	section, key, _ := strings.Cut(f.key, ".")
 	line := key + " = " + literal + "\n"
@@ -66,7 +67,8 @@ func putLine(file []byte, f field, literal string) []byte {
 	at, header := place(file, f)
 	switch {
 	case at >= 0:
-		lines[at] = []byte(line)
+		start, end := value(lines[at])
+		lines[at] = slices.Replace(lines[at], start, end, []byte(literal)...)
 	case header >= 0:
 		lines[header] = fmt.Appendf(bytes.TrimRight(lines[header], "\n"), "\n%s", line)
 	default:
@@ -76,6 +78,24 @@ func putLine(file []byte, f field, literal string) []byte {
 		lines = append(lines, fmt.Appendf(nil, "\n[%s]\n%s", section, line))
 	}
 	return bytes.Join(lines, nil)
+}
+
+// value returns the bounds of the value in a line of the form KEY = VALUE # comment.
+func value(line []byte) (start, end int) {
+	start = bytes.IndexByte(line, '=') + 1
+	start += len(line[start:]) - len(bytes.TrimLeft(line[start:], " \t"))
+	var quote byte // of the string that is open, 0 outside of strings
+	for end = start; end < len(line) && (quote != 0 || line[end] != '#'); end++ {
+		switch c := line[end]; {
+		case quote == '"' && c == '\\' && end+1 < len(line):
+			end++
+		case c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		}
+	}
+	return start, start + len(bytes.TrimRight(line[start:end], " \t\r\n"))
 }
 
 // place returns the index of a setting's line and of its section's header, -1 for a line that is absent.
