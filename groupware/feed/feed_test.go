@@ -430,6 +430,41 @@ func TestSubscribeBounds(t *testing.T) {
 	}
 }
 
+// TestLargeZones checks that a time zone which many events name takes no more memory than the bounds, and that an event
+// which is too large for a calendar does not stop the others.
+func TestLargeZones(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	of := func(zone string, events ...string) string {
+		return "BEGIN:VCALENDAR\r\nBEGIN:VTIMEZONE\r\nTZID:Big\r\nBEGIN:STANDARD\r\nDTSTART:19700101T000000\r\n" +
+			"TZOFFSETFROM:+0100\r\nTZOFFSETTO:+0100\r\n" + zone + "END:STANDARD\r\nEND:VTIMEZONE\r\n" +
+			strings.Join(events, "") + "END:VCALENDAR\r\n"
+	}
+	long := func(n int) string { return "X-LONG:" + strings.Repeat("x", n) + "\r\n" }
+	const start, small = "DTSTART;TZID=Big:20260105T100000", "DTSTART:20260106T100000Z"
+	many := make([]string, 9)
+	for i := range many {
+		many[i] = vevent(fmt.Sprint("u", i), start)
+	}
+	for name, c := range map[string]struct{ feed, subjects, err string }{
+		"total": {of(long(5<<20), many...), "", "over 40 MB with their time zones"},
+		"entry": {of(long(5_400_000), vevent("a", start, strings.TrimSpace(long(4_900_000)), "SUMMARY:A"),
+			vevent("b", small, "SUMMARY:B"), vevent("c", start, "SUMMARY:C")), "B,C", "1 events of the feed are"},
+		"lines": {of(strings.Repeat("X-A:1\r\n", 99_982), vevent("a", start, "SUMMARY:A", "LOCATION:x"),
+			vevent("b", small, "SUMMARY:B")), "B", "1 events of the feed are"},
+		"all lines": {of(strings.Repeat("X-A:1\r\n", 99_982), vevent("a", start, "SUMMARY:A")), "A", ""},
+	} {
+		url := "https://" + strings.ReplaceAll(name, " ", "-") + ".example/"
+		w.web.texts[url] = c.feed
+		shown := w.subscribe(url)
+		w.run(0)
+		if got, x := w.subjects(shown); got != c.subjects || c.err == "" && x.Source.Error != "" ||
+			!strings.Contains(x.Source.Error, c.err) {
+			t.Errorf("%s: %q, %q", name, got, x.Source.Error)
+		}
+	}
+}
+
 // TestRestart checks that a new Subscriber goes on where another one was.
 func TestRestart(t *testing.T) {
 	t.Parallel()
