@@ -3,6 +3,7 @@ package groupware
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"time"
 
 	"doublet/note"
@@ -28,7 +29,8 @@ const (
 // public entries, and with busy times alone. A link that is revoked and made again has another number.
 type Published struct{ Full, Busy string }
 
-// Source is the feed of another server that a calendar shows.
+// Source is the feed of another server that a calendar shows. Those who do not administer the calendar see of it the
+// host of the URL and the times.
 type Source struct {
 	URL string
 	// ETag and Modified are the validators of the last answer (RFC 9110 section 8.8).
@@ -39,6 +41,19 @@ type Source struct {
 	// Done is the time of the last good attempt, Tried that of the last one, Next that of the next one. The zero time
 	// of Next means at once.
 	Done, Tried, Next time.Time
+}
+
+// outward returns the source for those who do not administer the calendar: the host alone, because addresses of feeds
+// often have a secret in them, and errors may repeat them.
+func (s Source) outward() Source {
+	if s.URL == "" {
+		return s
+	}
+	out := Source{URL: "https:", Done: s.Done, Tried: s.Tried, Next: s.Next}
+	if u, err := url.Parse(s.URL); err == nil {
+		out.URL = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}).String()
+	}
+	return out
 }
 
 // MaxSources bounds the calendars of a mail file that show feeds of other servers.

@@ -385,6 +385,29 @@ func TestSubscribe(t *testing.T) {
 	}
 }
 
+// TestSecretSource checks that readers of a calendar do not learn the address of its feed, nor an error that repeats it.
+func TestSecretSource(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	const url = "https://user:pass@far.example:8443/secret.ics?key=secret"
+	name := w.subscribe(url)
+	w.web.fails = fmt.Errorf("no answer from %s", url)
+	w.run(0)
+	reader := note.UNID{7}
+	w.must(w.file().Change(bg, func(c *groupware.Changing) error {
+		return c.Share(groupware.Calendar, name, map[note.UNID]note.Rights{reader: note.Lookup | note.Read})
+	}))
+	if _, c := w.subjects(name); c.Source.URL != url || !strings.Contains(c.Source.Error, url) {
+		t.Errorf("the owner sees %+v", c.Source)
+	}
+	list, err := w.svc.File(note.Who{Person: reader}, w.db).Collections(bg, groupware.Calendar)
+	w.must(err)
+	if len(list) != 1 || list[0].Source.URL != "https://far.example:8443/" || list[0].Source.Error != "" ||
+		list[0].Source.ETag != "" || list[0].Source.Tried.IsZero() {
+		t.Errorf("a reader sees %+v", list)
+	}
+}
+
 func TestSubscribeBounds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 400_000)
