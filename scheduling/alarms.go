@@ -23,8 +23,8 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Bounds of alarms: how late one is sent after the server was down, how far ahead a mail file is looked at, and the
-// mails of one mail file in one run.
+// Bounds of alarms: how late one is sent after the server was down, how far ahead a mail file is looked at, the mails of
+// one mail file in one run, unless more are due in the same second, and the alarms in memory.
 const (
 	alarmLate  = 24 * time.Hour
 	alarmAhead = 24 * time.Hour
@@ -173,8 +173,8 @@ type due struct {
 	ring  calendar.Ring
 }
 
-// due returns the alarms of a mail file after from and until now, at most maxAlarms, and the time up to which they are
-// all. They are sent after the reading, because a deposit changes the mail file.
+// due returns the alarms of a mail file after from and until now, maxAlarms and those at the time of the last one, and
+// the time up to which they are all. They are sent after the reading, because a deposit changes the mail file.
 func (a *Alarmer) due(ctx context.Context, f *groupware.File, from, now time.Time) (list []due, until time.Time,
 	err error) {
 	err = a.each(ctx, f, from, now, func(e *groupware.Alarmed, r *calendar.Ring) error {
@@ -185,9 +185,11 @@ func (a *Alarmer) due(ctx context.Context, f *groupware.File, from, now time.Tim
 	}, func() {})
 	until = now
 	slices.SortStableFunc(list, func(x, y due) int { return x.ring.At.Compare(y.ring.At) })
-	if len(list) > maxAlarms {
-		list = list[:maxAlarms]
-		until = list[maxAlarms-1].ring.At
+	if n := maxAlarms; len(list) > n {
+		for until = list[n-1].ring.At; n < len(list) && list[n].ring.At.Equal(until); {
+			n++ // the next run begins after until
+		}
+		list = list[:n]
 	}
 	return list, until, err
 }

@@ -112,3 +112,34 @@ func TestManyAlarms(t *testing.T) {
 		t.Error(n)
 	}
 }
+
+// TestEqualAlarms checks that alarms of the same second are sent together, also if they are more than those of one run:
+// the mail file records times, not alarms.
+func TestEqualAlarms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice")
+	at := func(d time.Duration) string {
+		return w.fix.Clock.Now().Add(time.Hour + d).UTC().Format("20060102T150405Z")
+	}
+	before, same, after := maxAlarms-5, 20, 5
+	for i := range before {
+		w.alarm("alice", fmt.Sprint("before", i), at(-time.Duration(i+1)*time.Second))
+	}
+	for i := range same {
+		w.alarm("alice", fmt.Sprint("same", i), at(0))
+	}
+	for i := range after {
+		w.alarm("alice", fmt.Sprint("after", i), at(time.Duration(i+1)*time.Second))
+	}
+	a := w.sched.NewAlarmer(w.store)
+	w.ok(a.Run(bg))
+	w.fix.Time.Advance(time.Hour)
+	w.ok(a.Run(bg))
+	if n, _ := w.inbox("alice"); n != before+same {
+		t.Errorf("%d mails in the first run, want %d", n, before+same)
+	}
+	w.ok(a.Run(bg))
+	if n, _ := w.inbox("alice"); n != before+same+after {
+		t.Errorf("%d mails, want %d", n, before+same+after)
+	}
+}
