@@ -228,7 +228,7 @@ func (a *Alarmer) compose(p *directory.Person, e *groupware.Alarmed, r *calendar
 	if len(title) > 200 {
 		title = strings.ToValidUTF8(title[:200], "")
 	}
-	text := title + "\r\n" + whenOf(c, &r.Occurrence) + "\r\n"
+	text := title + "\r\n" + whenOf(e, r) + "\r\n"
 	for _, name := range []string{"LOCATION", "DESCRIPTION"} {
 		if s := strings.TrimSpace(c.Text(name)); s != "" {
 			text += "\r\n" + s[:min(len(s), 10_000)] + "\r\n"
@@ -243,15 +243,17 @@ func (a *Alarmer) compose(p *directory.Person, e *groupware.Alarmed, r *calendar
 	return mime.AppendBase64Lines(b, []byte(strings.ToValidUTF8(text, "\ufffd")), 76, true)
 }
 
-// whenOf prints the time of an occurrence on the clocks of its own time zone.
-func whenOf(c *ical.Component, x *calendar.Occurrence) string {
-	m, _ := c.Get("DTSTART").Moment()
+// whenOf prints the time of an occurrence on the clocks of its own time zone, or of the calendar if it has none: then
+// the occurrence was computed there.
+func whenOf(e *groupware.Alarmed, r *calendar.Ring) string {
+	m, _ := e.Object.Parts[r.Part].Get("DTSTART").Moment()
+	zone := e.Zone
+	if m.Zone != "" {
+		zone = cmp.Or(e.Object.Whole.Zone(m.Zone), ical.UTC)
+	}
+	wall := zone.Wall(r.Start)
 	if m.Day {
-		return x.Start.UTC().Format("Monday, 2 January 2006")
+		return wall.Format("Monday, 2 January 2006")
 	}
-	zone := ical.UTC
-	if m.Zone != "" && ical.HasZone(m.Zone) {
-		zone = ical.Named(m.Zone)
-	}
-	return zone.Wall(x.Start).Format("Monday, 2 January 2006, 15:04") + " (" + zone.Name + ")"
+	return wall.Format("Monday, 2 January 2006, 15:04") + " (" + strings.TrimPrefix(cmp.Or(zone.Name, m.Zone), "Etc/") + ")"
 }

@@ -9,6 +9,7 @@ import (
 	"doublet/groupware"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/wire/mime"
 )
 
 // inbox returns the subjects and the texts of the messages in somebody's INBOX.
@@ -31,10 +32,15 @@ func (w *world) inbox(name string) (n int, all string) {
 	return n, all
 }
 
+// alarm puts an event with an alarm into somebody's calendar. start is a time, or the parameters and the value of
+// DTSTART.
 func (w *world) alarm(name, uid, start string, more ...string) {
 	w.t.Helper()
+	if !strings.HasPrefix(start, ";") {
+		start = ":" + start
+	}
 	text := "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VEVENT\r\nUID:" + uid +
-		"\r\nDTSTAMP:20260101T000000Z\r\nDTSTART:" + start + "\r\nDURATION:PT1H\r\nSUMMARY:Event " + uid + "\r\n" +
+		"\r\nDTSTAMP:20260101T000000Z\r\nDTSTART" + start + "\r\nDURATION:PT1H\r\nSUMMARY:Event " + uid + "\r\n" +
 		strings.Join(more, "\r\n") + "\r\nBEGIN:VALARM\r\nACTION:EMAIL\r\nTRIGGER:-PT15M\r\nSUMMARY:s\r\n" +
 		"ATTENDEE:mailto:stranger@far.example\r\nDESCRIPTION:d\r\nEND:VALARM\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
 	_, _, err := w.file(name).Put(bg, groupware.Calendar, groupware.DefaultCalendar, uid+".ics", []byte(text),
@@ -141,5 +147,39 @@ func TestEqualAlarms(t *testing.T) {
 	w.ok(a.Run(bg))
 	if n, _ := w.inbox("alice"); n != before+same+after {
 		t.Errorf("%d mails, want %d", n, before+same+after)
+	}
+}
+
+// TestAlarmTimes checks the times in mails of alarms: those of whole days and of events without a time zone are on the
+// clocks of the calendar.
+func TestAlarmTimes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice")
+	w.ok(w.file("alice").Change(bg, func(c *groupware.Changing) error {
+		p, err := c.Properties(groupware.Calendar, groupware.DefaultCalendar)
+		if p.TimeZone = "Asia/Tokyo"; err != nil {
+			return err
+		}
+		return c.SetProperties(groupware.Calendar, groupware.DefaultCalendar, p)
+	}))
+	day := w.fix.Clock.Now().AddDate(0, 0, 2).UTC()
+	date, long := day.Format("20060102"), day.Format("Monday, 2 January 2006")
+	w.alarm("alice", "day", ";VALUE=DATE:"+date)
+	w.alarm("alice", "floating", date+"T083000")
+	w.alarm("alice", "zone", ";TZID=Europe/Berlin:"+date+"T083000")
+	w.alarm("alice", "utc", date+"T083000Z")
+	a := w.sched.NewAlarmer(w.store)
+	w.ok(a.Run(bg))
+	for range 6 { // none is older than a day in any run
+		w.fix.Time.Advance(12 * time.Hour)
+		w.ok(a.Run(bg))
+	}
+	_, all := w.inbox("alice")
+	for title, when := range map[string]string{"day": "", "floating": ", 08:30 (Asia/Tokyo)",
+		"zone": ", 08:30 (Europe/Berlin)", "utc": ", 08:30 (UTC)"} {
+		want := []byte("Event " + title + "\r\n" + long + when + "\r\n")
+		if !strings.Contains(all, string(mime.AppendBase64Lines(nil, want, 76, true))) {
+			t.Errorf("no mail with %q in %s", want, all)
+		}
 	}
 }
