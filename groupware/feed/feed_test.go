@@ -20,6 +20,7 @@ import (
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/check"
+	"doublet/store/layout"
 )
 
 var bg = context.Background()
@@ -405,6 +406,60 @@ func TestSecretSource(t *testing.T) {
 	if len(list) != 1 || list[0].Source.URL != "https://far.example:8443/" || list[0].Source.Error != "" ||
 		list[0].Source.ETag != "" || list[0].Source.Tried.IsZero() {
 		t.Errorf("a reader sees %+v", list)
+	}
+}
+
+// TestFeedAccess checks that the access list of the mail file goes on to hold for the calendar of a feed, and that no
+// list lets anybody write there.
+func TestFeedAccess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	const url = "https://far.example/"
+	w.web.texts[url] = "BEGIN:VCALENDAR\r\n" + vevent("u", "DTSTART:20260105T100000Z", "SUMMARY:A") + "END:VCALENDAR\r\n"
+	delegate := note.Who{Person: note.UNID{7}}
+	as := w.svc.File(delegate, w.db)
+	allow := func(level note.Level) {
+		w.must(w.s.SetInfo(note.System, w.db, func(i *layout.Info) {
+			i.ACL = i.ACL.With(note.Entry{ID: delegate.Person, Level: level})
+		}))
+	}
+	allow(note.Manager)
+	name := w.subscribe(url)
+	w.run(0)
+	text := []byte("BEGIN:VCALENDAR\r\nVERSION:2.0\r\n" + vevent("x", "DTSTART:20260105T100000Z") + "END:VCALENDAR\r\n")
+	sealed := func(f *groupware.File) {
+		t.Helper()
+		c, err := f.Collection(bg, groupware.Calendar, name)
+		if err != nil || c.Rights&note.Read == 0 || c.Rights&(note.Insert|note.Write|note.Expunge) != 0 {
+			t.Errorf("rights %b, %v", c.Rights, err)
+		}
+		_, _, err = f.Put(bg, groupware.Calendar, name, "x.ics", text, groupware.Condition{})
+		if !errors.Is(err, store.ErrDenied) {
+			t.Errorf("Put: %v", err)
+		}
+		w.must(f.Entries(bg, groupware.Calendar, name, groupware.Select{}, func(e *groupware.Entry) bool {
+			err = f.Remove(bg, groupware.Calendar, name, e.Name, groupware.Condition{})
+			return false
+		}))
+		if !errors.Is(err, store.ErrDenied) {
+			t.Errorf("Remove: %v", err)
+		}
+	}
+	sealed(w.file())
+	sealed(as)
+	allow(note.NoAccess)
+	if _, err := as.Collection(bg, groupware.Calendar, name); !errors.Is(err, groupware.ErrNoCollection) {
+		t.Errorf("somebody who left the access list of the mail file still sees the feed: %v", err)
+	}
+	w.must(w.file().Change(bg, func(c *groupware.Changing) error {
+		return c.Share(groupware.Calendar, name, map[note.UNID]note.Rights{delegate.Person: note.Lookup | note.Read |
+			note.Insert | note.Write | note.Expunge})
+	}))
+	sealed(as)
+	w.web.texts[url] = "BEGIN:VCALENDAR\r\n" + vevent("u2", "DTSTART:20260105T100000Z", "SUMMARY:B2") + "END:VCALENDAR\r\n"
+	w.run(2 * time.Hour)
+	if got, _ := w.subjects(name); got != "B2" {
+		t.Errorf("the server does not write: %q", got)
 	}
 }
 
