@@ -183,3 +183,87 @@ func TestAlarmTimes(t *testing.T) {
 		}
 	}
 }
+
+// TestAlarmLooks checks that the events of a mail file are read again only if a calendar of it has changed.
+func TestAlarmLooks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice", "bob")
+	db := w.people["alice"].MailDatabase
+	at := w.fix.Clock.Now().Add(2 * time.Hour).UTC()
+	w.alarm("alice", "e", at.Format("20060102T150405Z"))
+	a := w.sched.NewAlarmer(w.store)
+	w.ok(a.Run(bg))
+	first := a.files[db]
+	if want := at.Add(-15 * time.Minute); len(a.files) != 1 || !first.next.Equal(want) {
+		t.Fatalf("next alarm at %v, want %v in one mail file of %d", first.next, want, len(a.files))
+	}
+	marked := first
+	marked.next = at.Add(999 * time.Hour) // a look would replace it
+	a.files[db] = marked
+	w.arrive("far@far.example", "alice@example.com", "REQUEST", meeting("m", "", "alice"), false)
+	w.ok(a.Run(bg))
+	if n, _ := w.inbox("alice"); n != 1 || a.files[db] != marked {
+		t.Errorf("%d messages; mail made the Alarmer read the events: %+v", n, a.files[db])
+	}
+	w.alarm("alice", "f", at.Add(-time.Hour).Format("20060102T150405Z"))
+	w.ok(a.Run(bg))
+	if want := at.Add(-75 * time.Minute); !a.files[db].next.Equal(want) {
+		t.Errorf("after a new event: next alarm at %v, want %v", a.files[db].next, want)
+	}
+	// An alarm without a mail is done as well: it is not looked for in each run.
+	w.alarm("alice", "off", at.Add(-time.Hour).Format("20060102T150405Z"), "STATUS:CANCELLED")
+	w.fix.Time.Advance(50 * time.Minute)
+	w.ok(a.Run(bg))
+	if n, _ := w.inbox("alice"); n != 2 || !a.files[db].next.Equal(first.next) {
+		t.Errorf("%d messages, next alarm at %v, want %v", n, a.files[db].next, first.next)
+	}
+}
+
+// TestAlarmTakeover checks that a member which takes a mail file over sends the alarms of what changed before.
+func TestAlarmTakeover(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice")
+	db := w.people["alice"].MailDatabase
+	w.alarm("alice", "e", w.fix.Clock.Now().Add(time.Hour).UTC().Format("20060102T150405Z"))
+	w.ok(w.store.Share(bg, db, 1))
+	w.ok(w.store.Follow(bg, db))
+	a := w.sched.NewAlarmer(w.store)
+	for range 2 {
+		w.fix.Time.Advance(time.Hour)
+		w.ok(a.Run(bg))
+	}
+	if n, _ := w.inbox("alice"); n != 0 || a.files[db] != (outlook{}) {
+		t.Errorf("%d messages from a member that does not lead, which has read the events: %+v", n, a.files[db])
+	}
+	w.lead(db)
+	w.ok(a.Run(bg))
+	if n, _ := w.inbox("alice"); n != 1 {
+		t.Errorf("%d messages after the takeover, want 1", n)
+	}
+}
+
+// TestManyDue checks that the first alarms are kept if more are due than the memory may hold.
+func TestManyDue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice")
+	at := w.fix.Clock.Now().Add(time.Hour).UTC()
+	n := maxDue + maxAlarms
+	for i := range n { // the first ones come last
+		w.alarm("alice", fmt.Sprint("e", i), at.Add(time.Duration(n-i)*time.Second).Format("20060102T150405Z"))
+	}
+	w.fix.Time.Advance(2 * time.Hour)
+	a := w.sched.NewAlarmer(w.store)
+	f := w.group.File(note.System, w.people["alice"].MailDatabase)
+	list, until, err := a.due(bg, f, func(string) bool { return false }, at.Add(-time.Hour), w.fix.Clock.Now())
+	if err != nil || len(list) != maxAlarms {
+		t.Fatalf("%d alarms, %v", len(list), err)
+	}
+	for i := range list {
+		if want := at.Add(time.Duration(i+1)*time.Second - 15*time.Minute); !list[i].at.Equal(want) {
+			t.Fatalf("alarm %d is at %v, want %v", i, list[i].at, want)
+		}
+	}
+	if last := list[maxAlarms-1].at; !until.Equal(last) {
+		t.Errorf("all until %v, want %v", until, last)
+	}
+}
