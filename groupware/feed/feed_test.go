@@ -543,6 +543,29 @@ func TestLargeZones(t *testing.T) {
 	}
 }
 
+// TestManyInstances reads an event with as many components as a feed has room for: it is too large for a calendar, and
+// the others are read. Of two components for an instance the later one stays.
+func TestManyInstances(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("BEGIN:VCALENDAR\r\n")
+	for i := range limits.Lines/4 - 10 {
+		fmt.Fprintf(&b, "BEGIN:VEVENT\r\nUID:u\r\nRECURRENCE-ID:%d\r\nEND:VEVENT\r\n", i)
+	}
+	for _, place := range []string{"1", "2"} {
+		b.WriteString(vevent("v", "DTSTART:20260105T100000Z", "LOCATION:"+place))
+	}
+	x, err := read([]byte(b.String()+"END:VCALENDAR\r\n"), note.UNID{1})
+	if err != nil || len(x.events) != 1 || x.broken != 1 {
+		t.Fatal(x, err)
+	}
+	for _, text := range x.events {
+		if !strings.Contains(string(text), "LOCATION:2") || strings.Contains(string(text), "LOCATION:1") {
+			t.Errorf("%s", text)
+		}
+	}
+}
+
 // TestRestart checks that a new Subscriber goes on where another one was.
 func TestRestart(t *testing.T) {
 	t.Parallel()

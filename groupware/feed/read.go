@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -105,9 +104,11 @@ func (x *content) take(whole *ical.Component, of note.UNID) error {
 }
 
 // eventsOf returns the cleaned components of the events of one VCALENDAR by the keys of the events, and the keys in
-// order.
+// order. Of two components for the same instance the later one stays.
 func eventsOf(whole *ical.Component, of note.UNID) (order []string, parts map[string][]*ical.Component) {
 	parts = map[string][]*ical.Component{}
+	type instance struct{ key, id string }
+	at := map[instance]int{} // in parts: an event can have as many components as the feed has lines
 	for _, c := range whole.Children {
 		if c.Name != calendar.Event {
 			continue
@@ -117,25 +118,21 @@ func eventsOf(whole *ical.Component, of note.UNID) (order []string, parts map[st
 			uid = c.Text("DTSTART") + c.Text("SUMMARY")
 		}
 		sum := sha256.Sum256([]byte(of.String() + uid))
-		key := hex.EncodeToString(sum[:16])
-		if parts[key] == nil {
-			order = append(order, key)
+		x := instance{key: hex.EncodeToString(sum[:16])}
+		if p := c.Get("RECURRENCE-ID"); p != nil {
+			x.id = p.Value
 		}
-		parts[key] = withPart(parts[key], clean(c, "feed-"+key))
+		out := clean(c, "feed-"+x.key)
+		if i, known := at[x]; known {
+			parts[x.key][i] = out
+			continue
+		}
+		if at[x] = len(parts[x.key]); at[x] == 0 {
+			order = append(order, x.key)
+		}
+		parts[x.key] = append(parts[x.key], out)
 	}
 	return order, parts
-}
-
-// withPart adds a component to those of an event. Of two for the same instance the later one stays.
-func withPart(list []*ical.Component, c *ical.Component) []*ical.Component {
-	of := func(c *ical.Component) string {
-		if p := c.Get("RECURRENCE-ID"); p != nil {
-			return p.Value
-		}
-		return ""
-	}
-	list = slices.DeleteFunc(list, func(x *ical.Component) bool { return of(x) == of(c) })
-	return append(list, c)
 }
 
 // clean returns a component as it is stored. DTSTAMP follows the other times: many servers write the time of the
