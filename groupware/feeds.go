@@ -110,8 +110,8 @@ func (c *Changing) setTexts(h *layout.Folder, texts map[string]string) error {
 	return nil
 }
 
-// SubscribeTo creates a calendar that shows a feed. Nobody but the server writes into it, whatever its access list says.
-// The person needs the right to create folders. It returns ErrFull if the mail file has MaxSources of them.
+// SubscribeTo creates a calendar that shows a feed. Nobody but the server writes into it, whatever its access list
+// says. The person needs the right to create folders. It returns ErrFull if the mail file has MaxSources of them.
 func (c *Changing) SubscribeTo(name string, p Properties, url string) error {
 	n := 0
 	for _, h := range c.r.AllFolders() {

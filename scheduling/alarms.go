@@ -23,8 +23,8 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Bounds of alarms: how late one is sent after the server was down, how far ahead a mail file is looked at, the mails of
-// one mail file in one run, unless more are due in the same second, and the alarms of one second.
+// Bounds of alarms: how late one is sent after the server was down, how far ahead a mail file is looked at, the mails
+// of one mail file in one run, unless more are due in the same second, and the alarms of one second.
 const (
 	alarmLate  = 24 * time.Hour
 	alarmAhead = 24 * time.Hour
@@ -151,8 +151,8 @@ func unlessAbsent(err error) error {
 	return err
 }
 
-// each calls fn for the alarms of a mail file after from and until to. An alarm that was already past when its event was
-// written is none.
+// each calls fn for the alarms of a mail file after from and until to. An alarm that was already past when its event
+// was written is none.
 func (a *Alarmer) each(ctx context.Context, f *groupware.File, from, to time.Time,
 	fn func(*groupware.Alarmed, *calendar.Ring)) error {
 	err := f.Alarmed(ctx, func(e *groupware.Alarmed) bool {
@@ -308,5 +308,6 @@ func whenOf(e *groupware.Alarmed, r *calendar.Ring) string {
 	if m.Day {
 		return wall.Format("Monday, 2 January 2006")
 	}
-	return wall.Format("Monday, 2 January 2006, 15:04") + " (" + strings.TrimPrefix(cmp.Or(zone.Name, m.Zone), "Etc/") + ")"
+	name := strings.TrimPrefix(cmp.Or(zone.Name, m.Zone), "Etc/")
+	return wall.Format("Monday, 2 January 2006, 15:04") + " (" + name + ")"
 }

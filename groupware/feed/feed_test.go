@@ -386,7 +386,8 @@ func TestSubscribe(t *testing.T) {
 	}
 }
 
-// TestSecretSource checks that readers of a calendar do not learn the address of its feed, nor an error that repeats it.
+// TestSecretSource checks that readers of a calendar do not learn the address of its feed, nor an error that repeats
+// it.
 func TestSecretSource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
@@ -415,7 +416,11 @@ func TestFeedAccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
 	const url = "https://far.example/"
-	w.web.texts[url] = "BEGIN:VCALENDAR\r\n" + vevent("u", "DTSTART:20260105T100000Z", "SUMMARY:A") + "END:VCALENDAR\r\n"
+	feed := func(uid, summary string) {
+		w.web.texts[url] = "BEGIN:VCALENDAR\r\n" + vevent(uid, "DTSTART:20260105T100000Z", summary) +
+			"END:VCALENDAR\r\n"
+	}
+	feed("u", "SUMMARY:A")
 	delegate := note.Who{Person: note.UNID{7}}
 	as := w.svc.File(delegate, w.db)
 	allow := func(level note.Level) {
@@ -456,7 +461,7 @@ func TestFeedAccess(t *testing.T) {
 			note.Insert | note.Write | note.Expunge})
 	}))
 	sealed(as)
-	w.web.texts[url] = "BEGIN:VCALENDAR\r\n" + vevent("u2", "DTSTART:20260105T100000Z", "SUMMARY:B2") + "END:VCALENDAR\r\n"
+	feed("u2", "SUMMARY:B2")
 	w.run(2 * time.Hour)
 	if got, _ := w.subjects(name); got != "B2" {
 		t.Errorf("the server does not write: %q", got)
