@@ -35,14 +35,14 @@ type Object struct {
 	Series *Series
 }
 
-// limits bound the objects of calendars. The door bounds their size.
-var limits = ical.Limits{Size: 64 << 20, Lines: 100_000, Depth: 8}
+// Limits bound the objects of calendars. The door bounds their size.
+var Limits = ical.Limits{Size: 64 << 20, Lines: 100_000, Depth: 8}
 
 // ReadObject parses an object and checks that a calendar can keep it. Errors match ErrObject, and say why.
 //
 // Implements: RFC 4791 §4.1 calendar object resource
 func ReadObject(text []byte) (*Object, error) {
-	all, err := ical.ParseAll(text, limits)
+	all, err := ical.ParseAll(text, Limits)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrObject, err)

@@ -23,6 +23,16 @@ type Alarmed struct {
 	Zone *ical.Zone
 }
 
+// HasAlarms reports whether the mail file has, or had, events with alarms that send mail. It reads an index alone.
+func (f *File) HasAlarms(ctx context.Context) (some bool, err error) {
+	err = f.read(ctx, func(d *reading) error {
+		ids, err := d.r.Lookup(indexEntries, alarmKey)
+		some = len(ids) > 0
+		return err
+	})
+	return some, err
+}
+
 // Alarmed calls fn for the events of the mail file with alarms that send mail, until fn returns false. It reads an
 // index alone if there are none.
 func (f *File) Alarmed(ctx context.Context, fn func(*Alarmed) bool) error {

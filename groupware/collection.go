@@ -33,7 +33,7 @@ type Collection struct {
 	Subscribed bool
 	// Revision identifies the state of the Properties.
 	Revision string
-	// Published has the links by which everyone reads the calendar, Source the feed that it shows.
+	// Published has the links by which everyone reads the calendar, Source the feed that it shows: see Source.
 	Published Published
 	Source    Source
 	Properties
@@ -136,7 +136,9 @@ func (d *reading) collection(h *layout.Folder) (*Collection, error) {
 	}
 	c.Revision = fmt.Sprintf("%x", uint64(row.Mod))
 	c.Properties = readProperties(items)
-	c.Published, c.Source = readFeeds(items)
+	if c.Published, c.Source = readFeeds(items); c.Rights&note.Administer == 0 {
+		c.Source = c.Source.outward()
+	}
 	c.Subscribed = subscribed(d, h, items)
 	if c.Title == "" {
 		c.Title = name

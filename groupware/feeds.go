@@ -3,6 +3,7 @@ package groupware
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"time"
 
 	"doublet/note"
@@ -28,7 +29,8 @@ const (
 // public entries, and with busy times alone. A link that is revoked and made again has another number.
 type Published struct{ Full, Busy string }
 
-// Source is the feed of another server that a calendar shows.
+// Source is the feed of another server that a calendar shows. Those who do not administer the calendar see of it the
+// host of the URL and the times.
 type Source struct {
 	URL string
 	// ETag and Modified are the validators of the last answer (RFC 9110 section 8.8).
@@ -39,6 +41,19 @@ type Source struct {
 	// Done is the time of the last good attempt, Tried that of the last one, Next that of the next one. The zero time
 	// of Next means at once.
 	Done, Tried, Next time.Time
+}
+
+// outward returns the source for those who do not administer the calendar: the host alone, because addresses of feeds
+// often have a secret in them, and errors may repeat them.
+func (s Source) outward() Source {
+	if s.URL == "" {
+		return s
+	}
+	out := Source{URL: "https:", Done: s.Done, Tried: s.Tried, Next: s.Next}
+	if u, err := url.Parse(s.URL); err == nil {
+		out.URL = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}).String()
+	}
+	return out
 }
 
 // MaxSources bounds the calendars of a mail file that show feeds of other servers.
@@ -58,10 +73,11 @@ func readFeeds(items note.Items) (p Published, s Source) {
 		Done:  at(itemSourceDone), Tried: at(itemSourceTried), Next: at(itemSourceNext)}
 }
 
-// showsFeed reports whether a calendar shows the feed of another server.
+// showsFeed reports whether a calendar shows the feed of another server. It does if that cannot be read: nobody writes
+// there.
 func showsFeed(d *reading, h *layout.Folder) bool {
 	items, err := d.r.FolderItems(h.Note)
-	return err == nil && items.Get(itemSource) != nil
+	return err != nil || items.Get(itemSource) != nil
 }
 
 // Publish sets the numbers of the links of a calendar. The person needs the right to administer it.
@@ -94,12 +110,8 @@ func (c *Changing) setTexts(h *layout.Folder, texts map[string]string) error {
 	return nil
 }
 
-// writing are the rights that nobody has in the calendar of a feed.
-const writing = note.Write | note.Insert | note.Post | note.DeleteMark | note.Expunge | note.WriteOwn | note.ExpungeOwn
-
-// SubscribeTo creates a calendar that shows a feed. Nobody but the server writes into it: its access list is that of
-// the mail file without the rights to write. The person needs the right to create folders. It returns ErrFull if the
-// mail file has MaxSources of them.
+// SubscribeTo creates a calendar that shows a feed. Nobody but the server writes into it, whatever its access list
+// says. The person needs the right to create folders. It returns ErrFull if the mail file has MaxSources of them.
 func (c *Changing) SubscribeTo(name string, p Properties, url string) error {
 	n := 0
 	for _, h := range c.r.AllFolders() {
@@ -117,19 +129,6 @@ func (c *Changing) SubscribeTo(name string, p Properties, url string) error {
 	}
 	h, err := c.find(Calendar, name, note.Lookup)
 	if err != nil {
-		return err
-	}
-	acl := c.r.Info().ACL
-	out := note.ACL{Default: min(acl.Default, note.Reader)}
-	if out.Default == note.Depositor {
-		out.Default = note.NoAccess
-	}
-	for _, e := range acl.Entries {
-		if r := e.Rights() &^ writing; r != 0 {
-			out.Entries = append(out.Entries, note.Grant(e.ID, r))
-		}
-	}
-	if err := c.write().SetFolderACL(h.Note, &out); err != nil {
 		return err
 	}
 	return c.setTexts(h, map[string]string{itemSource: url})

@@ -124,8 +124,21 @@ func (f *File) read(ctx context.Context, fn func(d *reading) error) error {
 	return f.svc.store.Read(ctx, note.System, f.db, func(r *store.Reader) error { return fn(&reading{f: f, r: r}) })
 }
 
-// rights returns the rights of the person in a folder.
+// writing are the rights that nobody but the server has in the calendar of a feed, whatever access lists say.
+const writing = note.Write | note.Insert | note.Post | note.DeleteMark | note.Expunge | note.WriteOwn | note.ExpungeOwn
+
+// rights returns the rights of the person in a folder, or in the mail file with nil.
 func (d *reading) rights(h *layout.Folder) note.Rights {
+	r := d.granted(h)
+	if h != nil && r&writing != 0 && !d.f.who.System && d.holds(Calendar, h) && showsFeed(d, h) {
+		r &^= writing
+	}
+	return r
+}
+
+// granted returns the rights that the access lists grant the person in a folder, or in the mail file with nil. It reads
+// no note, so it serves where each entry is checked; rights that are not of writing are those of rights.
+func (d *reading) granted(h *layout.Folder) note.Rights {
 	switch info := d.r.Info(); {
 	case d.f.who.System:
 		return note.All
@@ -139,7 +152,7 @@ func (d *reading) rights(h *layout.Folder) note.Rights {
 // owns reports whether the person sees private entries: the owner of the mail file and its managers do.
 func (d *reading) owns(h *layout.Folder) bool {
 	return d.f.who.System || d.f.who.Person == d.r.Info().Owner && !d.f.who.Person.IsZero() ||
-		d.rights(h)&note.Administer != 0
+		d.granted(h)&note.Administer != 0
 }
 
 // Changing is an update of a mail file. Its changes become durable together with those of the other files

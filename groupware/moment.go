@@ -415,7 +415,7 @@ func (w *walk) gone(id note.ID, x *track) (fate, error) {
 func (d *reading) home(kind Kind, row *layout.Note) (*layout.Folder, *layout.Membership) {
 	for i := range row.Members {
 		h, err := d.r.Folder(row.Members[i].Folder)
-		if err == nil && d.holds(kind, h) && d.rights(h)&(note.Lookup|note.Read) == note.Lookup|note.Read {
+		if err == nil && d.holds(kind, h) && d.granted(h)&(note.Lookup|note.Read) == note.Lookup|note.Read {
 			return h, &row.Members[i]
 		}
 	}

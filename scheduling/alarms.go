@@ -23,13 +23,13 @@ import (
 	"doublet/wire/smtp"
 )
 
-// Bounds of alarms: how late one is sent after the server was down, how far ahead a mail file is looked at, and the
-// mails of one mail file in one run.
+// Bounds of alarms: how late one is sent after the server was down, how far ahead a mail file is looked at, the mails
+// of one mail file in one run, unless more are due in the same second, and the alarms of one second.
 const (
 	alarmLate  = 24 * time.Hour
 	alarmAhead = 24 * time.Hour
 	maxAlarms  = 100
-	maxDue     = 5000
+	maxDue     = 1000
 )
 
 // Alarmer sends the mails of alarms (VALARM with ACTION:EMAIL) to the owners of calendars. Only the primary of a mail
@@ -38,13 +38,19 @@ const (
 type Alarmer struct {
 	s      *Service
 	follow *mailbox.Follower
-	// next has the time of the next alarm of each mail file with such alarms, or that of the next look.
-	next map[note.DatabaseID]time.Time
+	files  map[note.DatabaseID]outlook // of the mail files with such alarms
+}
+
+// outlook is the outcome of the last look at a mail file. The zero value stands for a mail file that has changed since,
+// or while another server led it: it is due as soon as this server leads it.
+type outlook struct {
+	calendars groupware.Moments
+	next      time.Time // of the next alarm, or of the next look
 }
 
 // NewAlarmer returns the Alarmer for the mail files of a store. It has one user, the task Alarms.
 func (s *Service) NewAlarmer(st *store.Store) *Alarmer {
-	return &Alarmer{s, mailbox.NewFollower(st), map[note.DatabaseID]time.Time{}}
+	return &Alarmer{s, mailbox.NewFollower(st), map[note.DatabaseID]outlook{}}
 }
 
 // Run sends the alarms that are due. A mail file that fails does not stop the others.
@@ -54,15 +60,15 @@ func (a *Alarmer) Run(ctx context.Context) error {
 		return fmt.Errorf("alarms: %w", err)
 	}
 	for _, db := range gone {
-		delete(a.next, db)
+		delete(a.files, db)
 	}
 	var errs []error
 	for _, db := range changed {
-		errs = append(errs, a.look(ctx, db))
+		errs = append(errs, a.changed(ctx, db))
 	}
 	now := a.s.env.Clock.Now()
-	for db, at := range a.next {
-		if at.After(now) || !a.s.groupware.Leads(db) || ctx.Err() != nil {
+	for db, x := range a.files {
+		if x.next.After(now) || !a.s.groupware.Leads(db) || ctx.Err() != nil {
 			continue
 		}
 		if err := a.ring(ctx, db, now); err != nil && !errors.Is(err, store.ErrNotHome) {
@@ -83,53 +89,85 @@ func (a *Alarmer) since(ctx context.Context, f *groupware.File) (time.Time, erro
 	return at, err
 }
 
+// changed looks at a mail file that has changed, if it has alarms and its calendars are not those of the last look:
+// most changes are mail.
+func (a *Alarmer) changed(ctx context.Context, db note.DatabaseID) error {
+	f := a.s.groupware.File(note.System, db)
+	some, err := f.HasAlarms(ctx)
+	switch {
+	case err != nil || !some:
+		delete(a.files, db)
+		return unlessAbsent(err)
+	case !a.s.groupware.Leads(db):
+		a.files[db] = outlook{}
+		return nil
+	}
+	x := a.files[db]
+	if now, err := f.Moments(ctx, groupware.Calendar); err == nil && now == x.calendars && !x.next.IsZero() {
+		return nil
+	}
+	return a.look(ctx, db)
+}
+
 // look finds the time of the next alarm of a mail file.
 func (a *Alarmer) look(ctx context.Context, db note.DatabaseID) error {
-	delete(a.next, db)
-	f := a.s.groupware.File(note.System, db)
-	from, err := a.since(ctx, f)
-	if err == nil {
-		again := a.s.env.Clock.Now().Add(alarmAhead)
-		err = a.each(ctx, f, from, again, func(_ *groupware.Alarmed, r *calendar.Ring) error {
-			if r.At.Before(again) {
-				again = r.At
-			}
-			return nil
-		}, func() { a.next[db] = again })
+	x, err := a.outlook(ctx, a.s.groupware.File(note.System, db))
+	if a.files[db] = x; err != nil && unlessAbsent(err) == nil {
+		delete(a.files, db)
 	}
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) || errors.Is(err,
-		store.ErrIncomplete) {
-		return nil
+	return unlessAbsent(err)
+}
+
+// outlook returns the zero value with an error, so that the next run tries again.
+func (a *Alarmer) outlook(ctx context.Context, f *groupware.File) (outlook, error) {
+	calendars, err := f.Moments(ctx, groupware.Calendar) // before the events: what changes meanwhile is looked at again
+	if err != nil {
+		return outlook{}, err
+	}
+	from, err := a.since(ctx, f)
+	if err != nil {
+		return outlook{}, err
+	}
+	x := outlook{calendars, a.s.env.Clock.Now().Add(alarmAhead)}
+	err = a.each(ctx, f, from, x.next, func(_ *groupware.Alarmed, r *calendar.Ring) {
+		if r.At.Before(x.next) {
+			x.next = r.At
+		}
+	})
+	if err != nil {
+		return outlook{}, err
+	}
+	return x, nil
+}
+
+// unlessAbsent returns an error, nil for that of a mail file that is not there or not in service: it is looked at when
+// it changes.
+func unlessAbsent(err error) error {
+	for _, absent := range []error{store.ErrNotFound, store.ErrOutOfService, store.ErrIncomplete} {
+		if errors.Is(err, absent) {
+			return nil
+		}
 	}
 	return err
 }
 
-// each calls fn for the alarms of a mail file after from and until to, and some once if there are events with alarms.
-// An alarm that was already past when its event was written is none.
+// each calls fn for the alarms of a mail file after from and until to. An alarm that was already past when its event
+// was written is none.
 func (a *Alarmer) each(ctx context.Context, f *groupware.File, from, to time.Time,
-	fn func(*groupware.Alarmed, *calendar.Ring) error, some func()) error {
-	var inner error
-	any := false
+	fn func(*groupware.Alarmed, *calendar.Ring)) error {
 	err := f.Alarmed(ctx, func(e *groupware.Alarmed) bool {
-		any = true
 		list, err := e.Object.Rings("EMAIL", from, to, e.Zone)
 		if err != nil {
 			return true // a rule that takes too long to expand has no alarms
 		}
 		for i := range list {
-			if list[i].At.Before(e.Modified.Add(-time.Minute)) {
-				continue
-			}
-			if inner = fn(e, &list[i]); inner != nil {
-				return false
+			if !list[i].At.Before(e.Modified.Add(-time.Minute)) {
+				fn(e, &list[i])
 			}
 		}
 		return ctx.Err() == nil
 	})
-	if any && inner == nil {
-		some()
-	}
-	return errors.Join(err, inner)
+	return errors.Join(err, ctx.Err())
 }
 
 // ring sends the alarms of a mail file that are due.
@@ -143,61 +181,91 @@ func (a *Alarmer) ring(ctx context.Context, db note.DatabaseID, now time.Time) e
 	if err != nil || owner.IsZero() {
 		return err
 	}
-	list, until, err := a.due(ctx, f, from, now)
+	list, until, err := a.due(ctx, f, a.s.people.is(ctx, owner), from, now)
 	if err != nil || len(list) == 0 {
 		return err
 	}
 	person, err := a.s.dir.Names.Person(ctx, owner)
-	if errors.Is(err, directory.ErrNotFound) || err == nil && !person.Removed.IsZero() {
+	if errors.Is(err, directory.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	me := a.s.people.is(ctx, owner)
-	for _, x := range list {
-		c := x.event.Object.Parts[x.ring.Part]
-		if strings.EqualFold(c.Text("STATUS"), "CANCELLED") || itip.Status(x.event.Object, me) == "DECLINED" {
+	for i := range list {
+		if list[i].silent || !person.Removed.IsZero() {
 			continue
 		}
-		if err := a.send(ctx, db, &person, x.event, &x.ring); err != nil {
+		if err := a.send(ctx, &person, &list[i]); err != nil {
 			return err
 		}
 	}
 	return f.Change(ctx, func(w *groupware.Changing) error { return w.SetAlarmedUntil(until) })
 }
 
-// due is an alarm that is to be sent.
+// due is an alarm that is to be sent. It has the texts of its mail alone, because an event may have megabytes.
 type due struct {
-	event *groupware.Alarmed
-	ring  calendar.Ring
+	at          time.Time
+	id          note.UNID // of the mail
+	title, text string
+	silent      bool // no mail: the event was cancelled, or its owner has declined
 }
 
-// due returns the alarms of a mail file after from and until now, at most maxAlarms, and the time up to which they are
-// all. They are sent after the reading, because a deposit changes the mail file.
-func (a *Alarmer) due(ctx context.Context, f *groupware.File, from, now time.Time) (list []due, until time.Time,
-	err error) {
-	err = a.each(ctx, f, from, now, func(e *groupware.Alarmed, r *calendar.Ring) error {
-		if len(list) < maxDue {
-			list = append(list, due{e, *r})
+// due returns the alarms of a mail file after from and until now, maxAlarms and those at the time of the last one, and
+// the time up to which they are all. me reports whether an address is the owner's. They are sent after the reading,
+// because a deposit changes the mail file.
+func (a *Alarmer) due(ctx context.Context, f *groupware.File, me func(string) bool, from, now time.Time) (list []due,
+	until time.Time, err error) {
+	err = a.each(ctx, f, from, now, func(e *groupware.Alarmed, r *calendar.Ring) {
+		x := dueOf(f.Database(), e, r)
+		x.silent = x.silent || itip.Status(e.Object, me) == "DECLINED"
+		if list = append(list, x); len(list) > maxDue {
+			list = earliest(list)
+			list = list[:min(len(list), maxDue)]
 		}
-		return nil
-	}, func() {})
-	until = now
-	slices.SortStableFunc(list, func(x, y due) int { return x.ring.At.Compare(y.ring.At) })
-	if len(list) > maxAlarms {
-		list = list[:maxAlarms]
-		until = list[maxAlarms-1].ring.At
+	})
+	if until = now; len(list) >= maxAlarms {
+		list = earliest(list)
+		until = list[len(list)-1].at
 	}
 	return list, until, err
+}
+
+// earliest returns the first maxAlarms of a list by time, and those at the time of the last one: the next run begins
+// after it.
+func earliest(list []due) []due {
+	slices.SortStableFunc(list, func(x, y due) int { return x.at.Compare(y.at) })
+	n := min(len(list), maxAlarms)
+	for n < len(list) && list[n].at.Equal(list[n-1].at) {
+		n++
+	}
+	return list[:n]
+}
+
+// dueOf returns an alarm of an event with the text for its mail.
+func dueOf(db note.DatabaseID, e *groupware.Alarmed, r *calendar.Ring) due {
+	c := e.Object.Parts[r.Part]
+	title := cmp.Or(strings.Join(strings.Fields(c.Text("SUMMARY")), " "), "(no title)")
+	if len(title) > 200 {
+		title = strings.ToValidUTF8(title[:200], "")
+	}
+	text := title + "\r\n" + whenOf(e, r) + "\r\n"
+	for _, name := range []string{"LOCATION", "DESCRIPTION"} {
+		if s := strings.TrimSpace(c.Text(name)); s != "" {
+			text += "\r\n" + s[:min(len(s), 10_000)] + "\r\n"
+		}
+	}
+	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", "\r\n")
+	id := note.DeriveUNID([]byte("alarm "+db.String()), e.UNID[:], []byte(r.Alarm+" "+r.At.UTC().Format(time.RFC3339)))
+	return due{r.At, id, strings.Clone(title), strings.ToValidUTF8(text, "\ufffd"),
+		strings.EqualFold(c.Text("STATUS"), "CANCELLED")}
 }
 
 // send sends one alarm to the owner of the calendar. Addresses in the alarm get none: an event could send mail to
 // everybody.
 //
 // Implements: RFC 5545 §3.6.6 ACTION:EMAIL
-func (a *Alarmer) send(ctx context.Context, db note.DatabaseID, p *directory.Person, e *groupware.Alarmed,
-	r *calendar.Ring) error {
+func (a *Alarmer) send(ctx context.Context, p *directory.Person, x *due) error {
 	to, err := smtp.ParsePath(p.InternetAddress)
 	if err != nil {
 		return nil //nolint:nilerr // a person without an address gets none
@@ -209,8 +277,7 @@ func (a *Alarmer) send(ctx context.Context, db note.DatabaseID, p *directory.Per
 	if err != nil {
 		return err
 	}
-	id := note.DeriveUNID([]byte("alarm "+db.String()), e.UNID[:], []byte(r.Alarm+" "+r.At.UTC().Format(time.RFC3339)))
-	sub := &mail.Submission{ID: id, Message: a.compose(p, e, r, id), Answer: mail.AnswerNone,
+	sub := &mail.Submission{ID: x.id, Message: a.compose(p, x), Answer: mail.AnswerNone,
 		Recipients: []mail.Recipient{{To: to, Target: target, Params: smtp.RcptParams{Notify: smtp.NotifyNever}}}}
 	if _, err := a.s.mail.Deposits.Deposit(ctx, sub, nil); err != nil {
 		return err
@@ -220,36 +287,27 @@ func (a *Alarmer) send(ctx context.Context, db note.DatabaseID, p *directory.Per
 }
 
 // compose returns the mail of an alarm.
-func (a *Alarmer) compose(p *directory.Person, e *groupware.Alarmed, r *calendar.Ring, id note.UNID) []byte {
-	c := e.Object.Parts[r.Part]
-	title := cmp.Or(strings.Join(strings.Fields(c.Text("SUMMARY")), " "), "(no title)")
-	if len(title) > 200 {
-		title = strings.ToValidUTF8(title[:200], "")
-	}
-	text := title + "\r\n" + whenOf(c, &r.Occurrence) + "\r\n"
-	for _, name := range []string{"LOCATION", "DESCRIPTION"} {
-		if s := strings.TrimSpace(c.Text(name)); s != "" {
-			text += "\r\n" + s[:min(len(s), 10_000)] + "\r\n"
-		}
-	}
-	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", "\r\n")
+func (a *Alarmer) compose(p *directory.Person, x *due) []byte {
 	domain := p.InternetAddress[strings.LastIndexByte(p.InternetAddress, '@')+1:]
 	b := []byte("From: Calendar <postmaster@" + domain + ">\r\nTo: <" + p.InternetAddress + ">\r\nSubject: " +
-		fields.Encode("Reminder: "+title) + "\r\nDate: " + a.s.env.Clock.Now().UTC().Format(fields.DateFormat) +
-		"\r\nMessage-ID: <" + id.String() + "@" + a.s.opt.Hostname + ">\r\nAuto-Submitted: auto-generated\r\n" +
+		fields.Encode("Reminder: "+x.title) + "\r\nDate: " + a.s.env.Clock.Now().UTC().Format(fields.DateFormat) +
+		"\r\nMessage-ID: <" + x.id.String() + "@" + a.s.opt.Hostname + ">\r\nAuto-Submitted: auto-generated\r\n" +
 		"MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\n")
-	return mime.AppendBase64Lines(b, []byte(strings.ToValidUTF8(text, "\ufffd")), 76, true)
+	return mime.AppendBase64Lines(b, []byte(x.text), 76, true)
 }
 
-// whenOf prints the time of an occurrence on the clocks of its own time zone.
-func whenOf(c *ical.Component, x *calendar.Occurrence) string {
-	m, _ := c.Get("DTSTART").Moment()
+// whenOf prints the time of an occurrence on the clocks of its own time zone, or of the calendar if it has none: then
+// the occurrence was computed there.
+func whenOf(e *groupware.Alarmed, r *calendar.Ring) string {
+	m, _ := e.Object.Parts[r.Part].Get("DTSTART").Moment()
+	zone := e.Zone
+	if m.Zone != "" {
+		zone = cmp.Or(e.Object.Whole.Zone(m.Zone), ical.UTC)
+	}
+	wall := zone.Wall(r.Start)
 	if m.Day {
-		return x.Start.UTC().Format("Monday, 2 January 2006")
+		return wall.Format("Monday, 2 January 2006")
 	}
-	zone := ical.UTC
-	if m.Zone != "" && ical.HasZone(m.Zone) {
-		zone = ical.Named(m.Zone)
-	}
-	return zone.Wall(x.Start).Format("Monday, 2 January 2006, 15:04") + " (" + zone.Name + ")"
+	name := strings.TrimPrefix(cmp.Or(zone.Name, m.Zone), "Etc/")
+	return wall.Format("Monday, 2 January 2006, 15:04") + " (" + name + ")"
 }

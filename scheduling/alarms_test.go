@@ -9,6 +9,7 @@ import (
 	"doublet/groupware"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/wire/mime"
 )
 
 // inbox returns the subjects and the texts of the messages in somebody's INBOX.
@@ -31,10 +32,15 @@ func (w *world) inbox(name string) (n int, all string) {
 	return n, all
 }
 
+// alarm puts an event with an alarm into somebody's calendar. start is a time, or the parameters and the value of
+// DTSTART.
 func (w *world) alarm(name, uid, start string, more ...string) {
 	w.t.Helper()
+	if !strings.HasPrefix(start, ";") {
+		start = ":" + start
+	}
 	text := "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VEVENT\r\nUID:" + uid +
-		"\r\nDTSTAMP:20260101T000000Z\r\nDTSTART:" + start + "\r\nDURATION:PT1H\r\nSUMMARY:Event " + uid + "\r\n" +
+		"\r\nDTSTAMP:20260101T000000Z\r\nDTSTART" + start + "\r\nDURATION:PT1H\r\nSUMMARY:Event " + uid + "\r\n" +
 		strings.Join(more, "\r\n") + "\r\nBEGIN:VALARM\r\nACTION:EMAIL\r\nTRIGGER:-PT15M\r\nSUMMARY:s\r\n" +
 		"ATTENDEE:mailto:stranger@far.example\r\nDESCRIPTION:d\r\nEND:VALARM\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
 	_, _, err := w.file(name).Put(bg, groupware.Calendar, groupware.DefaultCalendar, uid+".ics", []byte(text),
@@ -110,5 +116,154 @@ func TestManyAlarms(t *testing.T) {
 	}
 	if n, _ := w.inbox("alice"); n != maxAlarms+5 {
 		t.Error(n)
+	}
+}
+
+// TestEqualAlarms checks that alarms of the same second are sent together, also if they are more than those of one run:
+// the mail file records times, not alarms.
+func TestEqualAlarms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice")
+	at := func(d time.Duration) string {
+		return w.fix.Clock.Now().Add(time.Hour + d).UTC().Format("20060102T150405Z")
+	}
+	before, same, after := maxAlarms-5, 20, 5
+	for i := range before {
+		w.alarm("alice", fmt.Sprint("before", i), at(-time.Duration(i+1)*time.Second))
+	}
+	for i := range same {
+		w.alarm("alice", fmt.Sprint("same", i), at(0))
+	}
+	for i := range after {
+		w.alarm("alice", fmt.Sprint("after", i), at(time.Duration(i+1)*time.Second))
+	}
+	a := w.sched.NewAlarmer(w.store)
+	w.ok(a.Run(bg))
+	w.fix.Time.Advance(time.Hour)
+	w.ok(a.Run(bg))
+	if n, _ := w.inbox("alice"); n != before+same {
+		t.Errorf("%d mails in the first run, want %d", n, before+same)
+	}
+	w.ok(a.Run(bg))
+	if n, _ := w.inbox("alice"); n != before+same+after {
+		t.Errorf("%d mails, want %d", n, before+same+after)
+	}
+}
+
+// TestAlarmTimes checks the times in mails of alarms: those of whole days and of events without a time zone are on the
+// clocks of the calendar.
+func TestAlarmTimes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice")
+	w.ok(w.file("alice").Change(bg, func(c *groupware.Changing) error {
+		p, err := c.Properties(groupware.Calendar, groupware.DefaultCalendar)
+		if p.TimeZone = "Asia/Tokyo"; err != nil {
+			return err
+		}
+		return c.SetProperties(groupware.Calendar, groupware.DefaultCalendar, p)
+	}))
+	day := w.fix.Clock.Now().AddDate(0, 0, 2).UTC()
+	date, long := day.Format("20060102"), day.Format("Monday, 2 January 2006")
+	w.alarm("alice", "day", ";VALUE=DATE:"+date)
+	w.alarm("alice", "floating", date+"T083000")
+	w.alarm("alice", "zone", ";TZID=Europe/Berlin:"+date+"T083000")
+	w.alarm("alice", "utc", date+"T083000Z")
+	a := w.sched.NewAlarmer(w.store)
+	w.ok(a.Run(bg))
+	for range 6 { // none is older than a day in any run
+		w.fix.Time.Advance(12 * time.Hour)
+		w.ok(a.Run(bg))
+	}
+	_, all := w.inbox("alice")
+	for title, when := range map[string]string{"day": "", "floating": ", 08:30 (Asia/Tokyo)",
+		"zone": ", 08:30 (Europe/Berlin)", "utc": ", 08:30 (UTC)"} {
+		want := []byte("Event " + title + "\r\n" + long + when + "\r\n")
+		if !strings.Contains(all, string(mime.AppendBase64Lines(nil, want, 76, true))) {
+			t.Errorf("no mail with %q in %s", want, all)
+		}
+	}
+}
+
+// TestAlarmLooks checks that the events of a mail file are read again only if a calendar of it has changed.
+func TestAlarmLooks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice", "bob")
+	db := w.people["alice"].MailDatabase
+	at := w.fix.Clock.Now().Add(2 * time.Hour).UTC()
+	w.alarm("alice", "e", at.Format("20060102T150405Z"))
+	a := w.sched.NewAlarmer(w.store)
+	w.ok(a.Run(bg))
+	first := a.files[db]
+	if want := at.Add(-15 * time.Minute); len(a.files) != 1 || !first.next.Equal(want) {
+		t.Fatalf("next alarm at %v, want %v in one mail file of %d", first.next, want, len(a.files))
+	}
+	marked := first
+	marked.next = at.Add(999 * time.Hour) // a look would replace it
+	a.files[db] = marked
+	w.arrive("far@far.example", "alice@example.com", "REQUEST", meeting("m", "", "alice"), false)
+	w.ok(a.Run(bg))
+	if n, _ := w.inbox("alice"); n != 1 || a.files[db] != marked {
+		t.Errorf("%d messages; mail made the Alarmer read the events: %+v", n, a.files[db])
+	}
+	w.alarm("alice", "f", at.Add(-time.Hour).Format("20060102T150405Z"))
+	w.ok(a.Run(bg))
+	if want := at.Add(-75 * time.Minute); !a.files[db].next.Equal(want) {
+		t.Errorf("after a new event: next alarm at %v, want %v", a.files[db].next, want)
+	}
+	// An alarm without a mail is done as well: it is not looked for in each run.
+	w.alarm("alice", "off", at.Add(-time.Hour).Format("20060102T150405Z"), "STATUS:CANCELLED")
+	w.fix.Time.Advance(50 * time.Minute)
+	w.ok(a.Run(bg))
+	if n, _ := w.inbox("alice"); n != 2 || !a.files[db].next.Equal(first.next) {
+		t.Errorf("%d messages, next alarm at %v, want %v", n, a.files[db].next, first.next)
+	}
+}
+
+// TestAlarmTakeover checks that a member which takes a mail file over sends the alarms of what changed before.
+func TestAlarmTakeover(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice")
+	db := w.people["alice"].MailDatabase
+	w.alarm("alice", "e", w.fix.Clock.Now().Add(time.Hour).UTC().Format("20060102T150405Z"))
+	w.ok(w.store.Share(bg, db, 1))
+	w.ok(w.store.Follow(bg, db))
+	a := w.sched.NewAlarmer(w.store)
+	for range 2 {
+		w.fix.Time.Advance(time.Hour)
+		w.ok(a.Run(bg))
+	}
+	if n, _ := w.inbox("alice"); n != 0 || a.files[db] != (outlook{}) {
+		t.Errorf("%d messages from a member that does not lead, which has read the events: %+v", n, a.files[db])
+	}
+	w.lead(db)
+	w.ok(a.Run(bg))
+	if n, _ := w.inbox("alice"); n != 1 {
+		t.Errorf("%d messages after the takeover, want 1", n)
+	}
+}
+
+// TestManyDue checks that the first alarms are kept if more are due than the memory may hold.
+func TestManyDue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice")
+	at := w.fix.Clock.Now().Add(time.Hour).UTC()
+	n := maxDue + maxAlarms
+	for i := range n { // the first ones come last
+		w.alarm("alice", fmt.Sprint("e", i), at.Add(time.Duration(n-i)*time.Second).Format("20060102T150405Z"))
+	}
+	w.fix.Time.Advance(2 * time.Hour)
+	a := w.sched.NewAlarmer(w.store)
+	f := w.group.File(note.System, w.people["alice"].MailDatabase)
+	list, until, err := a.due(bg, f, func(string) bool { return false }, at.Add(-time.Hour), w.fix.Clock.Now())
+	if err != nil || len(list) != maxAlarms {
+		t.Fatalf("%d alarms, %v", len(list), err)
+	}
+	for i := range list {
+		if want := at.Add(time.Duration(i+1)*time.Second - 15*time.Minute); !list[i].at.Equal(want) {
+			t.Fatalf("alarm %d is at %v, want %v", i, list[i].at, want)
+		}
+	}
+	if last := list[maxAlarms-1].at; !until.Equal(last) {
+		t.Errorf("all until %v, want %v", until, last)
 	}
 }

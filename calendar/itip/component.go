@@ -137,10 +137,27 @@ func setReplied(p *ical.Property, v version) {
 // Implements: RFC 6638 §7 Scheduling Property Parameters: not in messages
 var private = []string{paramReply, "SCHEDULE-AGENT", "SCHEDULE-STATUS", "SCHEDULE-FORCE-SEND"}
 
+func isAlarm(c *ical.Component) bool { return c.Name == "VALARM" }
+
+// withoutAlarms returns a copy of a component whose properties can be changed, without alarms.
+func withoutAlarms(c *ical.Component) *ical.Component {
+	out := clone(c)
+	out.Children = slices.DeleteFunc(out.Children, isAlarm)
+	return out
+}
+
+// addAlarms adds the alarms of a component to another one.
+func addAlarms(to, from *ical.Component) {
+	for _, child := range from.Children {
+		if isAlarm(child) {
+			to.Children = append(to.Children, child)
+		}
+	}
+}
+
 // outward returns a copy of a component for a message: without alarms and without what concerns its own calendar.
 func outward(c *ical.Component) *ical.Component {
-	out := clone(c)
-	out.Children = slices.DeleteFunc(out.Children, func(x *ical.Component) bool { return x.Name == "VALARM" })
+	out := withoutAlarms(c)
 	out.Properties = slices.DeleteFunc(out.Properties, func(p ical.Property) bool {
 		return p.Name == "TRANSP" || p.Name == "REQUEST-STATUS" || strings.HasPrefix(p.Name, "X-")
 	})

@@ -306,6 +306,46 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestAlarms checks that the alarms of an object stay those of its owner: a message brings none, and takes none away.
+func TestAlarms(t *testing.T) {
+	t.Parallel()
+	const theirs = "|BEGIN:VALARM|ACTION:EMAIL|TRIGGER:-PT9M|SUMMARY:Buy|DESCRIPTION:d|ATTENDEE:mailto:x@b.example" +
+		"|END:VALARM"
+	const ours = "|BEGIN:VALARM|ACTION:DISPLAY|TRIGGER:-PT5M|DESCRIPTION:d|END:VALARM"
+	const stamp = "DTSTAMP:2026010%dT000000Z|SEQUENCE:1|"
+	first, later := fmt.Sprintf(stamp, 1), fmt.Sprintf(stamp, 2)
+	me, from := is("bob@b.example"), "alice@a.example"
+	invited, err := message(t, Request, first+single+bob+theirs).Object()
+	if err != nil || bytes.Contains(Print(invited), []byte("VALARM")) {
+		t.Errorf("%v; the invitation brings an alarm: %s", err, Print(invited))
+	}
+	for name, c := range map[string]struct {
+		stored, method, part string
+		alarms               int // of the owner: those of the series, and those of an instance that follows it
+	}{
+		"invitation":   {"", Request, first + single + bob + theirs, 0},
+		"update":       {first + single + bob + ours, Request, later + single + bob + theirs, 1},
+		"no alarm yet": {first + single + bob, Request, later + single + bob + theirs, 0},
+		"instance":     {first + daily + bob + ours, Request, later + third + bob + theirs, 2},
+		"added": {first + daily + bob + ours, Add, later + "DTSTART:20260120T090000Z" + bob + theirs,
+			2},
+	} {
+		var stored *calendar.Object
+		if c.stored != "" {
+			stored = event(t, c.stored)
+		}
+		o, err := Receive(stored, message(t, c.method, c.part), from, me)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		text := string(Print(o))
+		if n := strings.Count(text, "TRIGGER:-PT5M"); n != c.alarms || strings.Contains(text, "TRIGGER:-PT9M") {
+			t.Errorf("%s: %d alarms of the owner, want %d, and none of the organizer: %s", name, n, c.alarms, text)
+		}
+	}
+}
+
 // world is an organizer and attendees who exchange messages over a network that loses, repeats and reorders them.
 type world struct {
 	t      *testing.T

@@ -75,7 +75,8 @@ type Message struct {
 	whole *ical.Component // has the time zones, without METHOD
 }
 
-// Parse reads a message. Errors match ErrMalformed.
+// Parse reads a message, without its alarms: those of an object belong to the owner of the calendar (RFC 6638 section
+// 3.2.2.1), and the server would send the text of a stranger's by mail. Errors match ErrMalformed.
 //
 // Implements: RFC 5546 §3.2 Methods for VEVENT Calendar Components
 func Parse(text []byte) (*Message, error) {
@@ -100,7 +101,7 @@ func Parse(text []byte) (*Message, error) {
 		if uid == "" || uid != m.UID || c.Name != m.Kind || from != organizer {
 			return nil, fmt.Errorf("%w: its components have no UID, kind and ORGANIZER in common", ErrMalformed)
 		}
-		m.Parts = append(m.Parts, c)
+		m.Parts = append(m.Parts, withoutAlarms(c))
 	}
 	if len(m.Parts) == 0 || organizer == "" {
 		return nil, fmt.Errorf("%w: it has no event or task with an ORGANIZER", ErrMalformed)

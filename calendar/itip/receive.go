@@ -151,11 +151,7 @@ func kept(stored *calendar.Object, m *Message, was, c *ical.Component, me func(s
 			out.Properties = append(out.Properties, p)
 		}
 	}
-	for _, child := range was.Children {
-		if child.Name == "VALARM" {
-			out.Children = append(out.Children, child)
-		}
-	}
+	addAlarms(out, was)
 	before, now := attendee(was, me), attendee(out, me)
 	if before == nil || now == nil {
 		return out
@@ -290,6 +286,7 @@ func receiveAdd(stored *calendar.Object, m *Message) (*calendar.Object, error) {
 		out := clone(c)
 		out.Properties = append(out.Properties, ical.Property{Name: "RECURRENCE-ID", Params: start.Params,
 			Value: start.Value})
+		addAlarms(out, base)
 		parts[k] = out
 		if v := versionOf(c); v.after(newest) {
 			newest = v

@@ -20,6 +20,7 @@ import (
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/check"
+	"doublet/store/layout"
 )
 
 var bg = context.Background()
@@ -385,6 +386,88 @@ func TestSubscribe(t *testing.T) {
 	}
 }
 
+// TestSecretSource checks that readers of a calendar do not learn the address of its feed, nor an error that repeats
+// it.
+func TestSecretSource(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	const url = "https://user:pass@far.example:8443/secret.ics?key=secret"
+	name := w.subscribe(url)
+	w.web.fails = fmt.Errorf("no answer from %s", url)
+	w.run(0)
+	reader := note.UNID{7}
+	w.must(w.file().Change(bg, func(c *groupware.Changing) error {
+		return c.Share(groupware.Calendar, name, map[note.UNID]note.Rights{reader: note.Lookup | note.Read})
+	}))
+	if _, c := w.subjects(name); c.Source.URL != url || !strings.Contains(c.Source.Error, url) {
+		t.Errorf("the owner sees %+v", c.Source)
+	}
+	list, err := w.svc.File(note.Who{Person: reader}, w.db).Collections(bg, groupware.Calendar)
+	w.must(err)
+	if len(list) != 1 || list[0].Source.URL != "https://far.example:8443/" || list[0].Source.Error != "" ||
+		list[0].Source.ETag != "" || list[0].Source.Tried.IsZero() {
+		t.Errorf("a reader sees %+v", list)
+	}
+}
+
+// TestFeedAccess checks that the access list of the mail file goes on to hold for the calendar of a feed, and that no
+// list lets anybody write there.
+func TestFeedAccess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	const url = "https://far.example/"
+	feed := func(uid, summary string) {
+		w.web.texts[url] = "BEGIN:VCALENDAR\r\n" + vevent(uid, "DTSTART:20260105T100000Z", summary) +
+			"END:VCALENDAR\r\n"
+	}
+	feed("u", "SUMMARY:A")
+	delegate := note.Who{Person: note.UNID{7}}
+	as := w.svc.File(delegate, w.db)
+	allow := func(level note.Level) {
+		w.must(w.s.SetInfo(note.System, w.db, func(i *layout.Info) {
+			i.ACL = i.ACL.With(note.Entry{ID: delegate.Person, Level: level})
+		}))
+	}
+	allow(note.Manager)
+	name := w.subscribe(url)
+	w.run(0)
+	text := []byte("BEGIN:VCALENDAR\r\nVERSION:2.0\r\n" + vevent("x", "DTSTART:20260105T100000Z") + "END:VCALENDAR\r\n")
+	sealed := func(f *groupware.File) {
+		t.Helper()
+		c, err := f.Collection(bg, groupware.Calendar, name)
+		if err != nil || c.Rights&note.Read == 0 || c.Rights&(note.Insert|note.Write|note.Expunge) != 0 {
+			t.Errorf("rights %b, %v", c.Rights, err)
+		}
+		_, _, err = f.Put(bg, groupware.Calendar, name, "x.ics", text, groupware.Condition{})
+		if !errors.Is(err, store.ErrDenied) {
+			t.Errorf("Put: %v", err)
+		}
+		w.must(f.Entries(bg, groupware.Calendar, name, groupware.Select{}, func(e *groupware.Entry) bool {
+			err = f.Remove(bg, groupware.Calendar, name, e.Name, groupware.Condition{})
+			return false
+		}))
+		if !errors.Is(err, store.ErrDenied) {
+			t.Errorf("Remove: %v", err)
+		}
+	}
+	sealed(w.file())
+	sealed(as)
+	allow(note.NoAccess)
+	if _, err := as.Collection(bg, groupware.Calendar, name); !errors.Is(err, groupware.ErrNoCollection) {
+		t.Errorf("somebody who left the access list of the mail file still sees the feed: %v", err)
+	}
+	w.must(w.file().Change(bg, func(c *groupware.Changing) error {
+		return c.Share(groupware.Calendar, name, map[note.UNID]note.Rights{delegate.Person: note.Lookup | note.Read |
+			note.Insert | note.Write | note.Expunge})
+	}))
+	sealed(as)
+	feed("u2", "SUMMARY:B2")
+	w.run(2 * time.Hour)
+	if got, _ := w.subjects(name); got != "B2" {
+		t.Errorf("the server does not write: %q", got)
+	}
+}
+
 func TestSubscribeBounds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 400_000)
@@ -427,6 +510,64 @@ func TestSubscribeBounds(t *testing.T) {
 	})
 	if !errors.Is(err, groupware.ErrFull) {
 		t.Error(err)
+	}
+}
+
+// TestLargeZones checks that a time zone which many events name takes no more memory than the bounds, and that an event
+// which is too large for a calendar does not stop the others.
+func TestLargeZones(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	of := func(zone string, events ...string) string {
+		return "BEGIN:VCALENDAR\r\nBEGIN:VTIMEZONE\r\nTZID:Big\r\nBEGIN:STANDARD\r\nDTSTART:19700101T000000\r\n" +
+			"TZOFFSETFROM:+0100\r\nTZOFFSETTO:+0100\r\n" + zone + "END:STANDARD\r\nEND:VTIMEZONE\r\n" +
+			strings.Join(events, "") + "END:VCALENDAR\r\n"
+	}
+	long := func(n int) string { return "X-LONG:" + strings.Repeat("x", n) + "\r\n" }
+	const start, small = "DTSTART;TZID=Big:20260105T100000", "DTSTART:20260106T100000Z"
+	many := make([]string, 9)
+	for i := range many {
+		many[i] = vevent(fmt.Sprint("u", i), start)
+	}
+	for name, c := range map[string]struct{ feed, subjects, err string }{
+		"total": {of(long(5<<20), many...), "", "over 40 MB with their time zones"},
+		"entry": {of(long(5_400_000), vevent("a", start, strings.TrimSpace(long(4_900_000)), "SUMMARY:A"),
+			vevent("b", small, "SUMMARY:B"), vevent("c", start, "SUMMARY:C")), "B,C", "1 events of the feed are"},
+		"lines": {of(strings.Repeat("X-A:1\r\n", 99_982), vevent("a", start, "SUMMARY:A", "LOCATION:x"),
+			vevent("b", small, "SUMMARY:B")), "B", "1 events of the feed are"},
+		"all lines": {of(strings.Repeat("X-A:1\r\n", 99_982), vevent("a", start, "SUMMARY:A")), "A", ""},
+	} {
+		url := "https://" + strings.ReplaceAll(name, " ", "-") + ".example/"
+		w.web.texts[url] = c.feed
+		shown := w.subscribe(url)
+		w.run(0)
+		if got, x := w.subjects(shown); got != c.subjects || c.err == "" && x.Source.Error != "" ||
+			!strings.Contains(x.Source.Error, c.err) {
+			t.Errorf("%s: %q, %q", name, got, x.Source.Error)
+		}
+	}
+}
+
+// TestManyInstances reads an event with as many components as a feed has room for: it is too large for a calendar, and
+// the others are read. Of two components for an instance the later one stays.
+func TestManyInstances(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("BEGIN:VCALENDAR\r\n")
+	for i := range limits.Lines/4 - 10 {
+		fmt.Fprintf(&b, "BEGIN:VEVENT\r\nUID:u\r\nRECURRENCE-ID:%d\r\nEND:VEVENT\r\n", i)
+	}
+	for _, place := range []string{"1", "2"} {
+		b.WriteString(vevent("v", "DTSTART:20260105T100000Z", "LOCATION:"+place))
+	}
+	x, err := read([]byte(b.String()+"END:VCALENDAR\r\n"), note.UNID{1})
+	if err != nil || len(x.events) != 1 || x.broken != 1 {
+		t.Fatal(x, err)
+	}
+	for _, text := range x.events {
+		if !strings.Contains(string(text), "LOCATION:2") || strings.Contains(string(text), "LOCATION:1") {
+			t.Errorf("%s", text)
+		}
 	}
 }
 

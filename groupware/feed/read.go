@@ -1,23 +1,28 @@
 package feed
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"doublet/calendar"
 	"doublet/client/webcal"
+	"doublet/groupware"
 	"doublet/note"
 	"doublet/wire/ical"
 )
 
-// maxEvents bounds the events of a feed that is read, and limits its text.
-const maxEvents = 10_000
+// maxEvents bounds the events of a feed that is read, maxTotal their texts together in bytes, and limits its text. Each
+// event has its time zones, so that the texts together can be far larger than the feed.
+const (
+	maxEvents = 10_000
+	maxTotal  = 4 * webcal.MaxSize
+)
 
 var limits = ical.Limits{Size: webcal.MaxSize, Lines: 500_000, Depth: 8}
 
@@ -25,6 +30,9 @@ var limits = ical.Limits{Size: webcal.MaxSize, Lines: 500_000, Depth: 8}
 var (
 	errNoCalendar = errors.New("address returns no calendar")
 	errTooMany    = errors.New("feed has over " + strconv.Itoa(maxEvents) + " events")
+	errTotal      = errors.New("events of the feed are over " + strconv.Itoa(maxTotal>>20) +
+		" MB with their time zones")
+	errLarge = errors.New("event is too large for a calendar")
 )
 
 // content is a feed that was read.
@@ -33,6 +41,7 @@ type content struct {
 	every  time.Duration // how often it is to be read, 0 if it does not say
 	events map[string][]byte
 	broken int // events that no calendar can keep
+	total  int // bytes of events, at most maxTotal
 }
 
 // read parses a feed for a calendar. The events are by the names of their entries. Each has a UID of its own, because
@@ -71,10 +80,10 @@ func (x *content) take(whole *ical.Component, of note.UNID) error {
 			x.every = d
 		}
 	}
-	zones := map[string]*ical.Component{}
+	zones := map[string]*zone{}
 	for _, c := range whole.Children {
 		if c.Name == "VTIMEZONE" {
-			zones[c.Text("TZID")] = c
+			zones[c.Text("TZID")] = &zone{c, extentOf(c)}
 		}
 	}
 	order, parts := eventsOf(whole, of)
@@ -82,20 +91,24 @@ func (x *content) take(whole *ical.Component, of note.UNID) error {
 		return errTooMany
 	}
 	for _, key := range order {
-		text, err := assemble(parts[key], zones)
-		if err != nil {
+		switch text, err := x.assemble(parts[key], zones); {
+		case errors.Is(err, errTotal):
+			return err
+		case err != nil:
 			x.broken++
-			continue
+		default:
+			x.events[key+".ics"] = text
 		}
-		x.events[key+".ics"] = text
 	}
 	return nil
 }
 
 // eventsOf returns the cleaned components of the events of one VCALENDAR by the keys of the events, and the keys in
-// order.
+// order. Of two components for the same instance the later one stays.
 func eventsOf(whole *ical.Component, of note.UNID) (order []string, parts map[string][]*ical.Component) {
 	parts = map[string][]*ical.Component{}
+	type instance struct{ key, id string }
+	at := map[instance]int{} // in parts: an event can have as many components as the feed has lines
 	for _, c := range whole.Children {
 		if c.Name != calendar.Event {
 			continue
@@ -105,25 +118,21 @@ func eventsOf(whole *ical.Component, of note.UNID) (order []string, parts map[st
 			uid = c.Text("DTSTART") + c.Text("SUMMARY")
 		}
 		sum := sha256.Sum256([]byte(of.String() + uid))
-		key := hex.EncodeToString(sum[:16])
-		if parts[key] == nil {
-			order = append(order, key)
+		x := instance{key: hex.EncodeToString(sum[:16])}
+		if p := c.Get("RECURRENCE-ID"); p != nil {
+			x.id = p.Value
 		}
-		parts[key] = withPart(parts[key], clean(c, "feed-"+key))
+		out := clean(c, "feed-"+x.key)
+		if i, known := at[x]; known {
+			parts[x.key][i] = out
+			continue
+		}
+		if at[x] = len(parts[x.key]); at[x] == 0 {
+			order = append(order, x.key)
+		}
+		parts[x.key] = append(parts[x.key], out)
 	}
 	return order, parts
-}
-
-// withPart adds a component to those of an event. Of two for the same instance the later one stays.
-func withPart(list []*ical.Component, c *ical.Component) []*ical.Component {
-	of := func(c *ical.Component) string {
-		if p := c.Get("RECURRENCE-ID"); p != nil {
-			return p.Value
-		}
-		return ""
-	}
-	list = slices.DeleteFunc(list, func(x *ical.Component) bool { return of(x) == of(c) })
-	return append(list, c)
 }
 
 // clean returns a component as it is stored. DTSTAMP follows the other times: many servers write the time of the
@@ -149,23 +158,52 @@ func clean(c *ical.Component, uid string) *ical.Component {
 	return out
 }
 
-// assemble returns the text of the object of an event, with the time zones that it names.
-func assemble(parts []*ical.Component, zones map[string]*ical.Component) ([]byte, error) {
+// zone is a time zone of a feed.
+type zone struct {
+	*ical.Component
+	extent
+}
+
+// extent is the size of a component that is printed: bytes, and lines after unfolding.
+type extent struct{ bytes, lines int }
+
+func extentOf(c *ical.Component) extent {
+	text := ical.Append(nil, c)
+	return extent{len(text), bytes.Count(text, []byte("\r\n")) - bytes.Count(text, []byte("\r\n "))}
+}
+
+func (e *extent) add(more extent) {
+	e.bytes += more.bytes
+	e.lines += more.lines
+}
+
+// assemble returns the text of the object of an event, with the time zones that it names. It neither checks nor prints
+// an object that is too large: many small events can name the same large time zone.
+func (x *content) assemble(parts []*ical.Component, zones map[string]*zone) ([]byte, error) {
 	whole := &ical.Component{Name: "VCALENDAR", Properties: []ical.Property{{Name: "VERSION", Value: "2.0"},
 		{Name: "PRODID", Value: calendar.Product}}}
+	size := extentOf(whole)
 	seen := map[string]bool{}
 	for _, c := range parts {
 		for i := range c.Properties {
 			id := c.Properties[i].Param("TZID")
 			if z := zones[id]; z != nil && !seen[id] {
 				seen[id] = true
-				whole.Children = append(whole.Children, z)
+				whole.Children = append(whole.Children, z.Component)
+				size.add(z.extent)
 			}
 		}
+		size.add(extentOf(c))
+	}
+	if size.bytes > groupware.MaxEntry || size.lines > calendar.Limits.Lines {
+		return nil, errLarge
+	}
+	if x.total += size.bytes; x.total > maxTotal {
+		return nil, errTotal
 	}
 	whole.Children = append(whole.Children, parts...)
 	if _, err := calendar.NewObject(whole); err != nil {
 		return nil, err
 	}
-	return ical.Append(nil, whole), nil
+	return ical.Append(make([]byte, 0, size.bytes), whole), nil
 }
