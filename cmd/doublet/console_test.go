@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"doublet/admin"
 	"doublet/cmd/doublet/config"
+	"doublet/serve/jmapd"
 )
 
 // TestConsole plays testdata/console against a running server: every command with its output or error, in one process
@@ -85,6 +87,43 @@ func TestConsoleInput(t *testing.T) {
 		strings.Contains(out, "Ada Lovelace") {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
+}
+
+// TestDropPush checks that drop ends the event streams of a person who signed in with a password for each request, and
+// that the person may connect again.
+func TestDropPush(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	doors, stop := startDemo(t, data)
+	defer stop()
+	stream := func() *http.Response {
+		t.Helper()
+		url := "http://" + doors["http"] + jmapd.PathEvents + "?types=*&closeafter=no&ping=0"
+		r, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.SetBasicAuth("alice", "demo")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatal(resp, err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+	first := stream()
+	_, out, errs := command(t, "", "drop", "bob", "--data", data)
+	if !strings.Contains(out, "0 connections") {
+		t.Fatal(out, errs)
+	}
+	_, out, errs = command(t, "", "drop", "alice", "--data", data)
+	if !strings.Contains(out, "1 connections and 0 sessions") {
+		t.Fatal(out, errs)
+	}
+	if _, err := io.Copy(io.Discard, first.Body); err != nil {
+		t.Errorf("the stream ends with %v", err)
+	}
+	stream()
 }
 
 // oneRouter is a server whose only task is Router.

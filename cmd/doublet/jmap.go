@@ -85,6 +85,7 @@ func (h *front) openPush(door *jmapd.Server) (func(context.Context) error, error
 		}
 	}
 	p := door.OpenPush(o)
+	h.push = p
 	x.OnEnd(p.End)
 	x.OnChange(p.Recheck)
 	stop, err := s.Store.Watch(directory.ID, p.Recheck)

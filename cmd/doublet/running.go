@@ -12,6 +12,7 @@ import (
 	"doublet/note"
 	"doublet/serve/certs"
 	"doublet/serve/forward"
+	"doublet/serve/jmapd/push"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/serve/slow"
@@ -32,6 +33,8 @@ type server struct {
 	busy  *cluster.Load
 	slow  *slow.Recorder // nil if slow operations are not recorded
 	web   *webd.Server
+	// push pushes changes to JMAP clients. It may be read when open is closed.
+	push  *push.Service
 	doors doorList
 	open  chan struct{} // closed when the doors are open
 }
@@ -48,7 +51,7 @@ func start(ctx context.Context, l life, stop func()) (*server, error) {
 	s.running = &admin.Running{
 		System: s.system, Stop: stop, Stopping: ctx, Doors: s.doors.all, Reached: s.reached, Health: s.health,
 		Settings: s.settings, Enter: s.enter, KeepStatistics: s.settings.keepStatistics,
-		Drop: func(person note.UNID) int { return s.conns.Drop(person) },
+		Drop: s.drop,
 	}
 	fill := func() error { return l.fillHouse(ctx, s.house) }
 	return s, s.openAll(
@@ -96,6 +99,18 @@ func (s *server) openSlow() (err error) {
 	s.slow, err = slow.New(s.env, slow.Options{Dir: dir, Over: s.cfg.Log.Slow.Duration})
 	s.closes("slow operations", func(context.Context) error { return s.slow.Close() })
 	return err
+}
+
+// drop closes the connections of a person, or those of everybody if it is the zero UNID: those that signed in at a
+// door, and those of JMAP clients that wait for pushes. It returns their number.
+func (s *server) drop(person note.UNID) int {
+	n := s.conns.Drop(person)
+	select {
+	case <-s.open:
+		n += s.push.Drop(person)
+	default: // nobody waits for pushes yet
+	}
+	return n
 }
 
 // observe records the duration of an operation at a door.

@@ -156,7 +156,8 @@ var errClosing = errors.New("push: server is stopping")
 func (p *Service) enter(s *subscriber) *jmap.Problem {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch n := p.perPerson[s.caller.Who.Person]; {
+	s.person = s.caller.Who.Person
+	switch n := p.perPerson[s.person]; {
 	case p.closing:
 		return &jmap.Problem{Type: jmap.ProblemBlank, Status: http.StatusServiceUnavailable,
 			Title: "Service Unavailable", Detail: "The server stops."}
@@ -166,7 +167,7 @@ func (p *Service) enter(s *subscriber) *jmap.Problem {
 			Limit: "maxConcurrentRequests", Detail: "There are too many connections for pushes already."}
 	}
 	s.endWith(s.caller.Credential)
-	p.perPerson[s.caller.Who.Person]++
+	p.perPerson[s.person]++
 	p.streams[s] = struct{}{}
 	p.open.Add(1)
 	return nil
@@ -177,8 +178,8 @@ func (p *Service) leave(s *subscriber) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.streams, s)
-	if p.perPerson[s.caller.Who.Person]--; p.perPerson[s.caller.Who.Person] <= 0 {
-		delete(p.perPerson, s.caller.Who.Person)
+	if p.perPerson[s.person]--; p.perPerson[s.person] <= 0 {
+		delete(p.perPerson, s.person)
 	}
 	p.open.Done()
 }
@@ -207,6 +208,18 @@ func (p *Service) End(credentials ...string) {
 			s.wakeUp()
 		}
 	}
+}
+
+// Drop closes the connections of a person, or those of everybody if it is the zero UNID, and returns their number
+// without those that End has closed. Credentials and the subscriptions of push services stay valid.
+func (p *Service) Drop(person note.UNID) (n int) {
+	for _, s := range p.connected() {
+		if (person.IsZero() || s.person == person) && !s.over.Load() {
+			s.end()
+			n++
+		}
+	}
+	return n
 }
 
 // rechecked is the number of subscribers that Recheck wakes before it pauses for gap.

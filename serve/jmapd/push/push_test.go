@@ -23,6 +23,7 @@ import (
 	"doublet/serve/signin"
 	"doublet/stat"
 	"doublet/wire/jmap"
+	"doublet/wire/websocket"
 )
 
 var bg = context.Background()
@@ -679,4 +680,41 @@ func accountOf(_ context.Context, person note.UNID) (signin.Account, error) {
 	a := signin.Account{Name: "somebody"}
 	a.Who.Person = person
 	return a, nil
+}
+
+// TestDrop checks that the connections of one person, or of everybody, are closed and counted, also while their callers
+// are read again, and that the person may connect again at once.
+func TestDrop(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.give(alice, 1)
+	w.give(bob, 2)
+	s, c := w.events("types=*", "Person", "alice"), w.socket("Person", "alice")
+	other := w.events("types=*", "Person", "bob")
+	w.Recheck()
+	if n := w.Drop(alice); n != 2 {
+		t.Errorf("%d connections are closed", n)
+	}
+	if e, err := s.next(); err == nil {
+		t.Errorf("told %+v after the end", e)
+	}
+	if code := c.ends(); code != websocket.GoingAway {
+		t.Errorf("the WebSocket ends with %d", code)
+	}
+	w.change(2, "Email")
+	if got := changed(t, other.need("state").data); got["a2"]["Email"] != "2" {
+		t.Errorf("somebody else is told %v", got)
+	}
+	s = w.events("types=*", "Person", "alice")
+	if n := w.Drop(note.UNID{}); n != 2 {
+		t.Errorf("%d connections are closed", n)
+	}
+	for _, s := range []*eventStream{s, other} {
+		if e, err := s.next(); err == nil {
+			t.Errorf("told %+v after the end", e)
+		}
+	}
+	if n := w.Drop(note.UNID{}); n != 0 {
+		t.Errorf("%d connections are closed twice", n)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"doublet/note"
 	"doublet/serve/signin"
 	"doublet/wire/jmap"
 )
@@ -20,6 +21,8 @@ import (
 type subscriber struct {
 	p      *Service
 	caller Caller
+	// person is the caller's person. Unlike caller it does not change while the subscriber is connected.
+	person note.UNID
 	// accounts are the watched accounts. listed is set once they were read.
 	accounts []*watched
 	listed   bool
