@@ -93,7 +93,7 @@ func lynx(t *testing.T, s *server) {
 	repeat(down, 3)
 	write("Written at a terminal")
 	press(past)
-	repeat(down, 2)
+	repeat(down, 3) // past the files and the time to send at
 	press(enter, "Q")
 	home := t.TempDir()
 	file := filepath.Join(home, "keys")

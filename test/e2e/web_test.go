@@ -18,20 +18,27 @@ import (
 	"doublet/test/program"
 )
 
-// TestBrowser runs the tests of the web client in Chromium: test/e2e/web.
+// TestBrowser runs the tests of the web client in Chromium: test/e2e/web, in three parts of about equal length, each
+// against a demo of its own.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
-	browseHalf(t, true)
+	browsePart(t, "", "drafts")
 }
 
-// TestBrowserMore runs the other half of the files of TestBrowser, against a demo of its own.
+// TestBrowserMore runs the second part of the files of TestBrowser.
 func TestBrowserMore(t *testing.T) {
 	t.Parallel()
-	browseHalf(t, false)
+	browsePart(t, "drafts", "outbox")
 }
 
-// browseHalf runs the early or the late half of the files, in the order of their names.
-func browseHalf(t *testing.T, early bool) {
+// TestBrowserRest runs the third part of the files of TestBrowser.
+func TestBrowserRest(t *testing.T) {
+	t.Parallel()
+	browsePart(t, "outbox", "~")
+}
+
+// browsePart runs the files whose names are not before from, and before to.
+func browsePart(t *testing.T, from, to string) {
 	t.Helper()
 	external.Need(t, "node", "chromium")
 	s := demo(t)
@@ -44,8 +51,8 @@ func browseHalf(t *testing.T, early bool) {
 	}
 	var files []string
 	for _, name := range web {
-		if (filepath.Base(name) < "later") == early { // this cuts them into parts of about equal length
-			files = append(files, filepath.Base(name))
+		if name = filepath.Base(name); name >= from && name < to {
+			files = append(files, name)
 		}
 	}
 	browse(t, 12*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"]}, files...)

@@ -240,7 +240,7 @@ test("a series moves to another day with its rule, and stays where the rule cann
   };
   await move("Founding day", "moved to");
   await move("Twice a month", "cannot be moved to another day");
-  const starts = async (from, to) => (await stored(page, from, to)).map((e) => `${e.start} ${e.title}`);
+  const starts = async (from, to) => (await stored(page, from, to)).filter((e) => /^(?:Founding day|Twice a month)$/u.test(e.title)).map((e) => `${e.start} ${e.title}`);
   assert.deepEqual(await starts("2027-06-28", "2027-07-05"), ["2027-06-30T13:00:00 Twice a month", "2027-07-01T10:00:00 Founding day"]);
   assert.deepEqual(await starts("2028-07-01", "2028-07-02"), ["2028-07-01T10:00:00 Founding day"]);
   assert.deepEqual(page.wrong, []);
