@@ -268,17 +268,20 @@ test("a deletion outlives its page: the page tells it as it goes, else the next 
     await toast(page, "deleted");
     return page;
   };
-  // A browser that ends its last page may end what that has begun to send; the next page tells it then.
-  const left = await remove("Told at the end");
-  await left.close();
-  await (await left.context().newPage()).goto(`${base}/contacts/all`);
+  await (await remove("Told at the end")).close({ runBeforeUnload: true }); // no other page of this browser is open
   await gone("Told at the end");
 
+  // A page that ends without a word, as one whose process dies.
   const page = await remove("Told by the next", true);
   await page.waitForSelector(".toast", { state: "detached" }); // the time to undo is over
   await event(page, "Told by the next").waitFor({ state: "detached" });
-  await page.close(); // what it sends as it goes may reach the server: nothing holds it back any more
+  const cdp = await page.context().newCDPSession(page);
+  const crashed = page.waitForEvent("crash");
+  void cdp.send("Page.crash").catch(() => {});
+  await crashed;
+  await page.close();
   await page.context().setOffline(false);
+  assert.deepEqual((await stored(other, "2027-09-06", "2027-09-13")).map((e) => e.title), ["Told by the next"], "the server was not told");
   const next = await page.context().newPage();
   await next.goto(`${base}/contacts/all`);
   await gone("Told by the next");

@@ -3,7 +3,8 @@
 
 import { intend, removalsAtOnce, takeBack, type Removal } from "./outbox";
 
-addEventListener("pagehide", removalsAtOnce);
+// A browser may drop what a page begins to send when it is hidden already; some fire only that event.
+for (const event of ["beforeunload", "pagehide"]) addEventListener(event, removalsAtOnce);
 
 /** Deletes after some seconds, and then calls ended with the refusal, if any. The answer takes it back; false: it is too late. */
 export function defer(what: Omit<Removal, "kind" | "at">, seconds: number, ended: (problem?: string) => unknown): () => Promise<boolean> {
