@@ -1,10 +1,8 @@
 package search
 
 import (
-	"bytes"
-	"hash/maphash"
-
 	"doublet/search/index"
+	"doublet/search/intern"
 	"doublet/search/text"
 	"doublet/search/words"
 )
@@ -27,31 +25,23 @@ func (a *analysed) piece() *index.Piece {
 
 // analyser collects the words of documents. It reuses its memory, and is used by one goroutine.
 type analyser struct {
-	seed  maphash.Seed
-	table []int32 // index in list + 1, by hash
-	list  []gathered
-	arena []byte
+	terms intern.Table
+	list  []gathered // by number
+	arena []byte     // the terms
 	scan  words.Scanner
 }
 
-// gathered is a word of the current document.
+// gathered is how the current document has a word.
 type gathered struct {
-	hash   uint64
-	at     int32 // offset in the arena
-	n      int32
 	fields uint16
 	sure   bool
 	count  int32
 }
 
-// Limits on the memory that an analyser keeps between documents.
-const (
-	tableMin = 1 << 10
-	tableMax = 1 << 16
-	arenaMax = 1 << 20
-)
+// arenaMax limits the memory of terms that an analyser keeps between documents, in bytes.
+const arenaMax = 1 << 20
 
-func newAnalyser() *analyser { return &analyser{seed: maphash.MakeSeed()} }
+func newAnalyser() *analyser { return &analyser{} }
 
 // document returns the words of a document.
 func (a *analyser) document(d *text.Document) *analysed {
@@ -75,24 +65,16 @@ func (a *analyser) document(d *text.Document) *analysed {
 			a.add(a.scan.Term, uint16(s.Field), a.scan.Sure)
 		}
 	}
-	size := 0
-	for i := range a.list {
-		size += int(a.list[i].n) + 3
-	}
-	out.coded, out.count = make([]byte, 0, size), len(a.list)
+	out.coded, out.count = make([]byte, 0, len(a.arena)+3*len(a.list)), len(a.list)
 	for i := range a.list {
 		g := &a.list[i]
-		out.coded = index.AppendTerm(out.coded, a.arena[g.at:g.at+g.n], index.MakeCode(g.fields, g.sure, int(g.count)))
+		out.coded = index.AppendTerm(out.coded, a.terms.Text(i), index.MakeCode(g.fields, g.sure, int(g.count)))
 	}
 	return out
 }
 
 func (a *analyser) reset() {
-	if len(a.table) == 0 || len(a.table) > tableMax {
-		a.table = make([]int32, tableMin)
-	} else {
-		clear(a.table)
-	}
+	a.terms.Reset()
 	if cap(a.arena) > arenaMax {
 		a.arena, a.list = nil, nil
 	}
@@ -100,38 +82,16 @@ func (a *analyser) reset() {
 }
 
 func (a *analyser) add(term []byte, field uint16, sure bool) {
-	h := maphash.Bytes(a.seed, term)
-	mask := uint64(len(a.table) - 1)
-	for slot := h & mask; ; slot = (slot + 1) & mask {
-		n := a.table[slot]
-		if n == 0 {
-			at := int32(len(a.arena))
-			a.arena = append(a.arena, term...)
-			a.list = append(a.list, gathered{h, at, int32(len(term)), field, sure, 1})
-			a.table[slot] = int32(len(a.list))
-			if len(a.list)*2 > len(a.table) {
-				a.grow()
-			}
-			return
-		}
-		g := &a.list[n-1]
-		if g.hash == h && bytes.Equal(a.arena[g.at:g.at+g.n], term) {
-			g.fields |= field
-			g.sure = g.sure && sure
-			g.count++
-			return
-		}
+	n, isNew := a.terms.Number(term)
+	if isNew {
+		at := len(a.arena)
+		a.arena = append(a.arena, term...)
+		a.terms.Keep(n, a.arena[at:])
+		a.list = append(a.list, gathered{field, sure, 1})
+		return
 	}
-}
-
-func (a *analyser) grow() {
-	a.table = make([]int32, 2*len(a.table))
-	mask := uint64(len(a.table) - 1)
-	for i := range a.list {
-		slot := a.list[i].hash & mask
-		for a.table[slot] != 0 {
-			slot = (slot + 1) & mask
-		}
-		a.table[slot] = int32(i + 1)
-	}
+	g := &a.list[n]
+	g.fields |= field
+	g.sure = g.sure && sure
+	g.count++
 }
