@@ -31,7 +31,7 @@ type analyser struct {
 	scan  words.Scanner
 }
 
-// gathered is how the current document has a word.
+// gathered holds the occurrences of a word in the current document.
 type gathered struct {
 	fields uint16
 	sure   bool

@@ -26,8 +26,8 @@ type entry struct {
 
 var seed = maphash.MakeSeed()
 
-// Number returns the number of a string. If isNew is set, the table aliases text from now on: the caller does not change
-// it, or replaces it with Keep.
+// Number returns the number of a string. If isNew is set, the table aliases text from now on: the caller does not
+// change it, or replaces it with Keep.
 func (t *Table) Number(text []byte) (n int, isNew bool) {
 	if 2*len(t.list) >= len(t.slots) {
 		t.grow()

@@ -19,7 +19,7 @@ func TestInvite(t *testing.T) {
 	s := demo(t)
 	dir := t.TempDir()
 	base := "http://127.0.0.1:" + s.Port["http"] + "/dav/calendars/"
-	s.Doublet("room", "add", "Blue Room", "--address", "blue@example.com")
+	s.Doublet("room", "add", "Round Room", "--address", "round@example.com")
 	curl := func(args ...string) string {
 		t.Helper()
 		return program.Run(t, "", nil, "curl", append([]string{"-sf"}, args...)...)
@@ -34,7 +34,7 @@ func TestInvite(t *testing.T) {
 	}
 	event := strings.ReplaceAll("BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:-//x//y//EN\nBEGIN:VEVENT\nUID:plan@x\n"+
 		"DTSTAMP:20260101T000000Z\nDTSTART:20260105T123000Z\nDURATION:PT1H\nSUMMARY:Plans\n"+
-		"ORGANIZER:mailto:alice@example.com\nATTENDEE:mailto:bob@example.com\nATTENDEE:mailto:blue@example.com\n"+
+		"ORGANIZER:mailto:alice@example.com\nATTENDEE:mailto:bob@example.com\nATTENDEE:mailto:round@example.com\n"+
 		"END:VEVENT\nEND:VCALENDAR\n", "\n", "\r\n")
 	put("alice", "plan.ics", event)
 	program.Want(t, unfolded(curl("-u", "alice:demo", base+"alice@example.com/calendar/plan.ics")),
@@ -66,7 +66,7 @@ func TestInvite(t *testing.T) {
 	curl(append(send, "-u", "bob:demo", "smtp://127.0.0.1:"+s.Port["submission"])...)
 	program.Want(t, unfolded(curl("-u", "alice:demo", base+"alice@example.com/calendar/plan.ics")),
 		"PARTSTAT=DECLINED")
-	program.Want(t, s.Doublet("room", "bookings", "Blue Room"), "Plans")
+	program.Want(t, s.Doublet("room", "bookings", "Round Room"), "Plans")
 	program.Want(t, s.Doublet("check", "--deep"), "")
 }
 
