@@ -36,13 +36,12 @@ const (
 // file sends them. The queue ID of each mail is derived from the alarm, so that one that was sent before a crash is not
 // delivered again; the mail file records up to when all were sent.
 type Alarmer struct {
-	s      *Service
-	follow *mailbox.Follower
-	files  map[note.DatabaseID]outlook // of the mail files with such alarms
+	s     *Service
+	times *mailbox.Timetable
+	files map[note.DatabaseID]outlook // of the mail files with such alarms, since the last look
 }
 
-// outlook is the outcome of the last look at a mail file. The zero value stands for a mail file that has changed since,
-// or while another server led it: it is due as soon as this server leads it.
+// outlook is the outcome of the last look at a mail file.
 type outlook struct {
 	calendars groupware.Moments
 	next      time.Time // of the next alarm, or of the next look
@@ -50,32 +49,22 @@ type outlook struct {
 
 // NewAlarmer returns the Alarmer for the mail files of a store. It has one user, the task Alarms.
 func (s *Service) NewAlarmer(st *store.Store) *Alarmer {
-	return &Alarmer{s, mailbox.NewFollower(st), map[note.DatabaseID]outlook{}}
+	return &Alarmer{s, mailbox.NewTimetable(s.env, st), map[note.DatabaseID]outlook{}}
 }
 
 // Run sends the alarms that are due. A mail file that fails does not stop the others.
-func (a *Alarmer) Run(ctx context.Context) error {
-	changed, gone, err := a.follow.Changed()
-	if err != nil {
-		return fmt.Errorf("alarms: %w", err)
-	}
-	for _, db := range gone {
-		delete(a.files, db)
-	}
+func (a *Alarmer) Run(ctx context.Context) error { return a.times.Run(ctx, a.look, a.ringAll) }
+
+func (a *Alarmer) ringAll(ctx context.Context, due []note.DatabaseID, now time.Time) error {
 	var errs []error
-	for _, db := range changed {
-		errs = append(errs, a.changed(ctx, db))
-	}
-	now := a.s.env.Clock.Now()
-	for db, x := range a.files {
-		if x.next.After(now) || !a.s.groupware.Leads(db) || ctx.Err() != nil {
-			continue
+	for _, db := range due {
+		if ctx.Err() != nil {
+			break
 		}
+		delete(a.files, db)
 		if err := a.ring(ctx, db, now); err != nil && !errors.Is(err, store.ErrNotHome) {
 			errs = append(errs, fmt.Errorf("alarms of %s: %w", db, err))
-			continue
 		}
-		errs = append(errs, a.look(ctx, db))
 	}
 	return errors.Join(errs...)
 }
@@ -89,66 +78,43 @@ func (a *Alarmer) since(ctx context.Context, f *groupware.File) (time.Time, erro
 	return at, err
 }
 
-// changed looks at a mail file that has changed, if it has alarms and its calendars are not those of the last look:
-// most changes are mail.
-func (a *Alarmer) changed(ctx context.Context, db note.DatabaseID) error {
+// look returns the time of the next alarm of a mail file. It reads the events only if the calendars are not those of the
+// last look: most changes are mail. A mail file that another server leads is due as soon as this one leads it.
+func (a *Alarmer) look(ctx context.Context, db note.DatabaseID) (time.Time, bool, error) {
 	f := a.s.groupware.File(note.System, db)
+	x, known := a.files[db]
+	delete(a.files, db)
 	some, err := f.HasAlarms(ctx)
-	switch {
-	case err != nil || !some:
-		delete(a.files, db)
-		return unlessAbsent(err)
-	case !a.s.groupware.Leads(db):
-		a.files[db] = outlook{}
-		return nil
+	if err != nil || !some || !a.s.groupware.Leads(db) {
+		return time.Time{}, some, err
 	}
-	x := a.files[db]
-	if now, err := f.Moments(ctx, groupware.Calendar); err == nil && now == x.calendars && !x.next.IsZero() {
-		return nil
-	}
-	return a.look(ctx, db)
-}
-
-// look finds the time of the next alarm of a mail file.
-func (a *Alarmer) look(ctx context.Context, db note.DatabaseID) error {
-	x, err := a.outlook(ctx, a.s.groupware.File(note.System, db))
-	if a.files[db] = x; err != nil && unlessAbsent(err) == nil {
-		delete(a.files, db)
-	}
-	return unlessAbsent(err)
-}
-
-// outlook returns the zero value with an error, so that the next run tries again.
-func (a *Alarmer) outlook(ctx context.Context, f *groupware.File) (outlook, error) {
-	calendars, err := f.Moments(ctx, groupware.Calendar) // before the events: what changes meanwhile is looked at again
+	now, err := f.Moments(ctx, groupware.Calendar)
 	if err != nil {
-		return outlook{}, err
+		return time.Time{}, false, err
 	}
+	if !known || now != x.calendars {
+		x.calendars = now // before the events: what changes meanwhile is looked at again
+		if x.next, err = a.next(ctx, f); err != nil {
+			return time.Time{}, false, err
+		}
+	}
+	a.files[db] = x
+	return x.next, true, nil
+}
+
+// next returns the time of the next alarm of a mail file, or of the next look.
+func (a *Alarmer) next(ctx context.Context, f *groupware.File) (time.Time, error) {
 	from, err := a.since(ctx, f)
 	if err != nil {
-		return outlook{}, err
+		return time.Time{}, err
 	}
-	x := outlook{calendars, a.s.env.Clock.Now().Add(alarmAhead)}
-	err = a.each(ctx, f, from, x.next, func(_ *groupware.Alarmed, r *calendar.Ring) {
-		if r.At.Before(x.next) {
-			x.next = r.At
+	next := a.s.env.Clock.Now().Add(alarmAhead)
+	err = a.each(ctx, f, from, next, func(_ *groupware.Alarmed, r *calendar.Ring) {
+		if r.At.Before(next) {
+			next = r.At
 		}
 	})
-	if err != nil {
-		return outlook{}, err
-	}
-	return x, nil
-}
-
-// unlessAbsent returns an error, nil for that of a mail file that is not there or not in service: it is looked at when
-// it changes.
-func unlessAbsent(err error) error {
-	for _, absent := range []error{store.ErrNotFound, store.ErrOutOfService, store.ErrIncomplete} {
-		if errors.Is(err, absent) {
-			return nil
-		}
-	}
-	return err
+	return next, err
 }
 
 // each calls fn for the alarms of a mail file after from and until to. An alarm that was already past when its event

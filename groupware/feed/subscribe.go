@@ -40,20 +40,17 @@ type Getter interface {
 	Get(ctx context.Context, url, etag, modified string) (*webcal.Answer, error)
 }
 
-// Subscriber keeps the calendars that show feeds of other servers. Only the primary of a mail file reads its feeds; the
-// times of the next attempts are in the mail files, so a restart loses none.
+// Subscriber keeps the calendars that show feeds of other servers. Only the primary of a mail file reads its feeds.
 type Subscriber struct {
 	env       *env.Env
 	groupware *groupware.Service
 	get       Getter
-	follow    *mailbox.Follower
-	next      map[note.DatabaseID]time.Time // of each mail file with feeds, whether it is led here or not
+	times     *mailbox.Timetable
 }
 
 // NewSubscriber returns a Subscriber for the mail files of a store.
 func NewSubscriber(e *env.Env, s *store.Store, g *groupware.Service, get Getter) *Subscriber {
-	return &Subscriber{env: e, groupware: g, get: get, follow: mailbox.NewFollower(s),
-		next: map[note.DatabaseID]time.Time{}}
+	return &Subscriber{env: e, groupware: g, get: get, times: mailbox.NewTimetable(e, s)}
 }
 
 // Subscribe creates a calendar for the feed at a URL, and returns its name. The task reads the feed soon. The error
@@ -82,51 +79,22 @@ func hostOf(address string) string {
 
 // Run reads the feeds that are due. It has one user, the task Feeds. A feed that fails does not stop the others: its
 // calendar says why.
-func (s *Subscriber) Run(ctx context.Context) error {
-	changed, gone, err := s.follow.Changed()
-	if err != nil {
-		return fmt.Errorf("feeds: %w", err)
-	}
-	for _, db := range gone {
-		delete(s.next, db)
-	}
-	var errs []error
-	for _, db := range changed {
-		errs = append(errs, s.look(ctx, db))
-	}
-	now := s.env.Clock.Now()
-	var due []note.DatabaseID
-	for db, at := range s.next {
-		if !at.After(now) && s.groupware.Leads(db) {
-			due = append(due, db)
-		}
-	}
-	slices.Sort(due)
-	errs = append(errs, s.all(ctx, due, now)...)
-	for _, db := range due {
-		errs = append(errs, s.look(ctx, db))
-	}
-	return errors.Join(errs...)
-}
+func (s *Subscriber) Run(ctx context.Context) error { return s.times.Run(ctx, s.look, s.all) }
 
-// look finds the next time of a mail file.
-func (s *Subscriber) look(ctx context.Context, db note.DatabaseID) error {
-	delete(s.next, db)
+// look returns the next time of a mail file.
+func (s *Subscriber) look(ctx context.Context, db note.DatabaseID) (next time.Time, some bool, err error) {
 	sources, err := s.groupware.File(note.System, db).Sources(ctx)
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) || errors.Is(err,
-		store.ErrIncomplete) {
-		return nil
-	}
 	for _, at := range sources {
-		if have, some := s.next[db]; !some || at.Before(have) {
-			s.next[db] = at
+		if !some || at.Before(next) {
+			next, some = at, true
 		}
 	}
-	return err
+	return next, some, err
 }
 
 // all reads the feeds of mail files that are due, at most atOnce at the same time.
-func (s *Subscriber) all(ctx context.Context, due []note.DatabaseID, now time.Time) (errs []error) {
+func (s *Subscriber) all(ctx context.Context, due []note.DatabaseID, now time.Time) error {
+	var errs []error
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
@@ -156,7 +124,7 @@ func (s *Subscriber) all(ctx context.Context, due []note.DatabaseID, now time.Ti
 		}
 	}
 	wg.Wait()
-	return errs
+	return errors.Join(errs...)
 }
 
 // one reads the feed of one calendar, and records the outcome.
