@@ -32,8 +32,9 @@ func NewTimetable(e *env.Env, s *store.Store) *Timetable {
 type Look func(ctx context.Context, db note.DatabaseID) (at time.Time, some bool, err error)
 
 // Run looks at the mail files that have changed since the last call, calls work for those that are due and that this
-// server leads, and looks at them again. It returns the errors of all of them together. A mail file for which look fails
-// is due, when it is in service; one that is not there, or whose notes are not all there, is looked at when it changes.
+// server leads, and looks at them again. It returns the errors of all of them together. A mail file for which look
+// fails is due when it is in service; one that is not there, or not all of whose notes are, is looked at when it
+// changes.
 func (t *Timetable) Run(ctx context.Context, look Look,
 	work func(ctx context.Context, due []note.DatabaseID, now time.Time) error) error {
 	changed, err := t.changed()
@@ -77,8 +78,8 @@ func (t *Timetable) look(ctx context.Context, list []note.DatabaseID, look Look)
 	return errs
 }
 
-// changed returns the mail files that have changed since the last call, and databases that are gone: at first, and if the
-// feed was cut meanwhile, all mail files.
+// changed returns the mail files that have changed since the last call, and databases that are gone: at first, and if
+// the feed was cut meanwhile, all mail files.
 func (t *Timetable) changed() (list []note.DatabaseID, err error) {
 	if t.begun {
 		seen := map[note.DatabaseID]bool{}

@@ -78,8 +78,8 @@ func (a *Alarmer) since(ctx context.Context, f *groupware.File) (time.Time, erro
 	return at, err
 }
 
-// look returns the time of the next alarm of a mail file. It reads the events only if the calendars are not those of the
-// last look: most changes are mail. A mail file that another server leads is due as soon as this one leads it.
+// look returns the time of the next alarm of a mail file. It reads the events only if the calendars are not those of
+// the last look: most changes are mail. A mail file that another server leads is due as soon as this one leads it.
 func (a *Alarmer) look(ctx context.Context, db note.DatabaseID) (time.Time, bool, error) {
 	f := a.s.groupware.File(note.System, db)
 	x, known := a.files[db]

@@ -268,8 +268,9 @@ func TestMailInABrowser(t *testing.T) {
 	}
 }
 
-// TestCalendarActions checks the counts of the calendar's actions in the documents' workloads by protocol, and that the
-// explanation says how each protocol carries them, what it leaves out, and what was left out before.
+// TestCalendarActions checks the counts of the calendar's actions in the documents' workloads by protocol. The
+// explanation of each workload names the messages or requests of every protocol, and the actions that are left out, now
+// and in earlier versions.
 func TestCalendarActions(t *testing.T) {
 	t.Parallel()
 	for name, hours := range map[string]float64{"r6mail": 1.5, "r6inotes": 1.5, "n8mail": 2, "dwa8": 2, "dwa85": 2,

@@ -3,7 +3,6 @@ package oneclick
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -13,14 +12,11 @@ import (
 	"time"
 
 	"doublet/client/reach"
-	"doublet/env"
 )
 
 const (
 	// within is the timeout of a request.
 	within = 20 * time.Second
-	// handshakeTime is the timeout of the TLS handshake.
-	handshakeTime = 10 * time.Second
 	// maxAtOnce is the maximum number of requests at the same time.
 	maxAtOnce = 16
 )
@@ -36,23 +32,14 @@ func (r *Refused) Error() string { return fmt.Sprintf("mailing list's server ans
 
 // Client sends the requests. It connects only to hosts that its Guard allows. It is safe for concurrent use.
 type Client struct {
-	guard *reach.Guard
 	http  *http.Client
 	slots chan struct{}
 }
 
 // New returns a Client. roots verifies the certificates of servers; if nil, the system's roots are used.
-func New(e *env.Env, guard *reach.Guard, roots *x509.CertPool) *Client {
-	return &Client{guard: guard, slots: make(chan struct{}, maxAtOnce), http: &http.Client{
-		Timeout: within,
-		// RFC 8058 section 3.1: the sender must not redirect.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			DialContext: guard.Dial, TLSClientConfig: &tls.Config{RootCAs: roots, Time: e.Clock.Now},
-			ForceAttemptHTTP2: true, TLSHandshakeTimeout: handshakeTime, DisableKeepAlives: true,
-			MaxResponseHeaderBytes: 16 << 10,
-		},
-	}}
+func New(guard *reach.Guard, roots *x509.CertPool) *Client {
+	// A redirect is not followed: by RFC 8058 section 3.1 there must be none.
+	return &Client{guard.Client(reach.HTTP{Timeout: within, Roots: roots}), make(chan struct{}, maxAtOnce)}
 }
 
 // Leave sends the request that leaves a mailing list. It carries no cookie and nothing about the person but what the
@@ -61,9 +48,6 @@ func New(e *env.Env, guard *reach.Guard, roots *x509.CertPool) *Client {
 //
 // Implements: RFC 8058 §3.2 the POST request
 func (c *Client) Leave(ctx context.Context, url string) error {
-	if err := c.guard.Check(url); err != nil {
-		return err
-	}
 	select {
 	case c.slots <- struct{}{}:
 		defer func() { <-c.slots }()

@@ -3,7 +3,6 @@ package webcal
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"doublet/client/reach"
-	"doublet/env"
 )
 
 // MaxSize is the maximum size of a feed in bytes.
@@ -22,8 +20,6 @@ const MaxSize = 10 << 20
 const (
 	// within is the timeout of a request with its redirects.
 	within = time.Minute
-	// handshakeTime is the timeout of the TLS handshake.
-	handshakeTime = 10 * time.Second
 	// maxRedirects is the maximum number of redirects that a request follows.
 	maxRedirects = 5
 	// maxValidator bounds an ETag and a Last-Modified, in bytes: longer ones are not used.
@@ -56,22 +52,16 @@ type Client struct {
 }
 
 // New returns a Client. roots verifies the certificates of servers; if nil, the system's roots are used.
-func New(e *env.Env, guard *reach.Guard, roots *x509.CertPool) *Client {
-	return &Client{guard: guard, http: &http.Client{
-		Timeout: within,
-		CheckRedirect: func(r *http.Request, via []*http.Request) error {
-			if len(via) > maxRedirects {
-				return errors.New("too many redirects")
-			}
-			r.Header.Del("Referer") // the URL of a feed may be a secret
-			return guard.Check(r.URL.String())
-		},
-		Transport: &http.Transport{
-			DialContext: guard.Dial, TLSClientConfig: &tls.Config{RootCAs: roots, Time: e.Clock.Now},
-			ForceAttemptHTTP2: true, TLSHandshakeTimeout: handshakeTime, DisableKeepAlives: true,
-			MaxResponseHeaderBytes: 16 << 10,
-		},
-	}}
+func New(guard *reach.Guard, roots *x509.CertPool) *Client {
+	c := guard.Client(reach.HTTP{Timeout: within, Roots: roots})
+	c.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirects {
+			return errors.New("too many redirects")
+		}
+		r.Header.Del("Referer") // the URL of a feed may be a secret
+		return nil
+	}
+	return &Client{guard, c}
 }
 
 // URL returns the https URL of a feed as people paste it: webcal: and webcals: stand for https:. The error wraps
@@ -93,9 +83,6 @@ func (c *Client) URL(text string) (string, error) {
 //
 // Implements: RFC 9110 §13.1 preconditions, as a client
 func (c *Client) Get(ctx context.Context, url, etag, modified string) (*Answer, error) {
-	if err := c.guard.Check(url); err != nil {
-		return nil, err
-	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", reach.ErrAddress, err)

@@ -33,7 +33,7 @@ func serve(t *testing.T, h http.HandlerFunc, allowed ...string) (string, *Client
 		networks = append(networks, netip.MustParsePrefix(a))
 	}
 	e := env.TestRealTime(t).Env
-	return s.URL, New(e, reach.New(e, names{}, networks), pool)
+	return s.URL, New(reach.New(e, names{}, networks), pool)
 }
 
 func TestGet(t *testing.T) {

@@ -55,7 +55,7 @@ func (h *server) newFront() *front {
 	s := h.system
 	people := h.signIn.Web(signin.PeopleOf(s.Directory), s.Sessions)
 	return &front{
-		server: h, people: people, lists: oneclick.New(h.env, reach.New(h.env, s.DNS, nil), nil),
+		server: h, people: people, lists: oneclick.New(reach.New(h.env, s.DNS, nil), nil),
 		sessions: websession.New(h.env, people, s.Directory.SecondFactors, s.Sessions, websession.Options{
 			Server: s.Name, Cluster: h.mates, Key: s.Directory.Secret.Key("web sessions"), Stats: s.Stats,
 		}),

@@ -184,7 +184,7 @@ func (h *house) openMail() error {
 		return fmt.Errorf("open mail: %w", err)
 	}
 	s.Feeds = feed.NewPublisher(h.env, s.Groupware, s.Directory, h.cfg.Web.URL)
-	s.Sources = feed.NewSubscriber(h.env, s.Store, s.Groupware, webcal.New(h.env, reach.New(h.env, s.DNS, nil), nil))
+	s.Sources = feed.NewSubscriber(h.env, s.Store, s.Groupware, webcal.New(reach.New(h.env, s.DNS, nil), nil))
 	s.Scheduling = scheduling.New(h.env, s.Directory, s.Groupware, s.Mail, scheduling.Options{
 		Hostname: o.Hostname, Stats: s.Stats,
 	})

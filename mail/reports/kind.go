@@ -220,11 +220,8 @@ func (s *Sender) deposit(ctx context.Context, id note.UNID, m *message) error {
 //
 // Implements: RFC 8460 §5.4 HTTPS transport
 func (s *Sender) post(ctx context.Context, url, media string, body []byte) error {
-	if s.opt.Reach == nil {
+	if s.client == nil {
 		return reach.ErrAddress
-	}
-	if err := s.opt.Reach.Check(url); err != nil {
-		return err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {

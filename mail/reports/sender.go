@@ -2,10 +2,8 @@ package reports
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -70,7 +68,7 @@ type Sender struct {
 	env    *env.Env
 	opt    Options
 	book   *Book
-	client *http.Client
+	client *http.Client // nil without Reach
 	// sending is held during Send: a report is sent once.
 	sending sync.Mutex
 
@@ -82,22 +80,10 @@ func NewSender(e *env.Env, b *Book, o Options) *Sender {
 	s := &Sender{env: e, opt: o, book: b}
 	s.sent = o.Stats.Counter("Mail.Reports.Sent", "reports sent to the owners of other domains")
 	s.failed = o.Stats.Counter("Mail.Reports.Failed", "reports that could not be sent, and were given up")
-	s.client = &http.Client{
-		Timeout:       postTime,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			DialContext: s.dial, DisableKeepAlives: true, MaxResponseHeaderBytes: 32 << 10,
-			TLSClientConfig: &tls.Config{RootCAs: o.Roots, Time: e.Clock.Now, MinVersion: tls.VersionTLS12},
-		},
+	if o.Reach != nil {
+		s.client = o.Reach.Client(reach.HTTP{Timeout: postTime, Roots: o.Roots})
 	}
 	return s
-}
-
-func (s *Sender) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if s.opt.Reach == nil {
-		return nil, reach.ErrAddress
-	}
-	return s.opt.Reach.Dial(ctx, network, address)
 }
 
 // Run saves the counts and sends reports until ctx ends. It chooses a new random time of day for each day.

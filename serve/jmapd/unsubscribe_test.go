@@ -67,13 +67,13 @@ func TestUnsubscribe(t *testing.T) {
 	}
 	const left = `[["Email/unsubscribe",{"accountId":"*","emailId":"*"},"0"]]`
 	refused := func(kind string) string { return `[["error",{"type":"` + kind + `","description":"*"},"0"]]` }
-	w.server.opt.Lists = oneclick.New(real, reach.New(real, noHosts{}, allowed), roots)
+	w.server.opt.Lists = oneclick.New(reach.New(real, noHosts{}, allowed), roots)
 	ask(message(list.URL+"/left?who=alice"), left)
 	ask(message(list.URL+"/gone"), refused("listRefused"))
 	ask(message(list.URL+"/moved"), refused("listRefused"))
 	ask(strings.Replace(message(list.URL+"/unproven"), "dkim=pass", "dkim=fail", 1), refused("noOneClick"))
 	ask(message("https://unknown.example/"), refused("noOneClick"))
-	w.server.opt.Lists = oneclick.New(real, reach.New(real, noHosts{}, nil), roots)
+	w.server.opt.Lists = oneclick.New(reach.New(real, noHosts{}, nil), roots)
 	ask(message(list.URL+"/private"), refused("noOneClick"))
 	p.play("unsubscribe", 0, `C: [["Email/unsubscribe",{"accountId":"${account}","emailId":"Mxyz"},"0"]]`+
 		"\n"+`S: [["error",{"type":"notFound"},"0"]]`)

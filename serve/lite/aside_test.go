@@ -322,7 +322,7 @@ func TestLeaveList(t *testing.T) {
 	roots.AddCert(list.Certificate())
 	w := open(t, 0)
 	real := env.Real(slog.New(slog.DiscardHandler))
-	w.lite.opt.Lists = oneclick.New(real, reach.New(real, noHosts{},
+	w.lite.opt.Lists = oneclick.New(reach.New(real, noHosts{},
 		[]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}), roots)
 	w.lite.opt.Hostname = "mx.example.com"
 	news := func(subject, result, urls string) string {

@@ -93,7 +93,7 @@ func (v *visit) showEvent(p *planner, x *found) error {
 	return nil
 }
 
-// statusIn returns the participation status of a person in one component, "" for one who is not invited.
+// statusIn returns the participation status of a person in one component, "" without an invitation.
 func statusIn(c *ical.Component, me func(string) bool) string {
 	for i := range c.Properties {
 		if q := &c.Properties[i]; q.Name == "ATTENDEE" && me(itip.Address(q.Value)) {

@@ -81,7 +81,7 @@ func open(t testing.TB, quota uint64) *world {
 		Stats: tree})
 	w.lite = New(w.fix.Env, x, Services{w.dir, w.files, w.mail, w.plans, w.invites}, Options{Recipients: 20,
 		Memory: w.memory, Stats: tree, Feeds: feed.NewPublisher(w.fix.Env, w.plans, w.dir, ""),
-		Sources: feed.NewSubscriber(w.fix.Env, w.store, w.plans, webcal.New(w.fix.Env,
+		Sources: feed.NewSubscriber(w.fix.Env, w.store, w.plans, webcal.New(
 			reach.New(w.fix.Env, nil, nil), nil))})
 	for _, name := range []string{"alice", "bob", "carol"} {
 		spec := directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{strings.ToUpper(name[:1]) +

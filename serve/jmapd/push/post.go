@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdh"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,8 +21,6 @@ import (
 const (
 	// postTime is the timeout of one push.
 	postTime = 30 * time.Second
-	// handshakeTime is the timeout of the TLS handshake.
-	handshakeTime = 10 * time.Second
 	// keepFor is the TTL of a push in seconds: how long a push service keeps it for a device that is offline.
 	keepFor = 24 * 60 * 60
 	// tokenLife is the validity of a VAPID token, and tokenUse the time for which one is reused.
@@ -48,20 +45,6 @@ func (a *answer) gone() bool {
 // final reports whether a retry of the same push is useless.
 func (a *answer) final() bool {
 	return a.status < 500 && a.status != http.StatusTooManyRequests && a.status != http.StatusRequestTimeout
-}
-
-// client returns the HTTP client for pushes. It does not follow redirects.
-func (w *web) client() *http.Client {
-	return &http.Client{
-		Timeout:       postTime,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			DialContext: w.guard.Dial, TLSClientConfig: &tls.Config{RootCAs: w.opt.Roots, Time: w.p.env.Clock.Now},
-			ForceAttemptHTTP2: true, TLSHandshakeTimeout: handshakeTime,
-			MaxIdleConns: 100, MaxIdleConnsPerHost: 4, MaxConnsPerHost: sending, IdleConnTimeout: time.Minute,
-			MaxResponseHeaderBytes: 16 << 10,
-		},
-	}
 }
 
 // verification returns the PushVerification object. The device returns its code to prove that it receives pushes.

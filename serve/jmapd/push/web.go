@@ -117,7 +117,7 @@ func newWeb(p *Service, o WebOptions) *web {
 	}
 	w := &web{p: p, opt: o, guard: reach.New(p.env, o.DNS, o.Private), slots: make(chan struct{}, sending),
 		devices: make(map[note.UNID]*device), made: make(map[note.UNID]tally)}
-	w.http = w.client()
+	w.http = w.guard.Client(reach.HTTP{Timeout: postTime, Roots: o.Roots, Connections: sending})
 	w.vapid.kept = make(map[string]token)
 	t := p.opt.Stats
 	w.sent = t.Counter("JMAP.Push.Web.Sent", "pushes that a push service has taken")
