@@ -97,6 +97,29 @@ func TestTail(t *testing.T) {
 	}
 }
 
+// TestTailWithAttachment checks that the newest notes are indexed after a query had to read an attachment among them,
+// and not after one that was answered by the words of the message.
+func TestTailWithAttachment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.reopen(30)
+	db := w.database(kindMail)
+	h := w.hand()
+	h.all()
+	id := w.deliver(withODT("plain body", "hidden treasure"), day, db)[0]
+	h.all()
+	w.found(db, "plain", id)
+	h.all()
+	if n := w.svc.stat.notes.Value(); n != 0 {
+		t.Fatalf("%d messages were read without need", n)
+	}
+	w.found(db, "treasure", id)
+	h.all()
+	if n := w.svc.stat.notes.Value(); n != 1 {
+		t.Errorf("%d messages were read after a query that read an attachment, want 1", n)
+	}
+}
+
 // TestTailWhileRebuilt checks that the newest notes of a database are indexed in the build that answers, while the next
 // one is far from complete, and that notes which are gone do not make each query ask for them.
 func TestTailWhileRebuilt(t *testing.T) {
