@@ -139,11 +139,11 @@ type passing struct {
 	once   func()
 }
 
-// passed is a connection given to other code. Closing it ends its session here.
+// passed is a connection given to other code. Closing it ends its session here; no goroutine waits for that.
 type passed struct {
 	net.Conn
-	c    *Conn
-	once func()
+	c     *Conn
+	leave func() // once
 }
 
 // Listen opens d for other code that runs the sessions, such as net/http. Connections are counted and rejected as at
@@ -152,13 +152,12 @@ func (s *Server) Listen(d Door) (net.Listener, error) {
 	p := &passing{conns: make(chan net.Conn), closed: make(chan struct{})}
 	p.once = sync.OnceFunc(func() { close(p.closed) })
 	d.TLS, d.Implicit = nil, false
-	d.Serve = func(c *Conn) {
-		done := make(chan struct{})
-		w := &passed{Conn: c.socket, c: c, once: sync.OnceFunc(func() { close(done) })}
+	d.pass = func(c *Conn) {
+		w := &passed{c.socket, c, sync.OnceFunc(func() { s.leave(c) })}
 		select {
 		case p.conns <- w:
-			<-done
 		case <-p.closed:
+			w.leave()
 		}
 	}
 	l, err := s.Open(d)
@@ -202,6 +201,7 @@ func (p *passed) SetWriteBuffer(bytes int) error { return setWriteBuffer(p.Conn,
 
 // Close implements net.Conn.
 func (p *passed) Close() error {
-	p.once()
-	return p.Conn.Close()
+	err := p.Conn.Close()
+	p.leave()
+	return err
 }

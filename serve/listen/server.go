@@ -77,6 +77,8 @@ type Door struct {
 	// Serve runs one session in its own goroutine. When it returns, the remaining output is flushed and the connection
 	// is closed. A panic ends this session only.
 	Serve func(*Conn)
+	// pass runs instead of Serve where other code has the session, which ends when that code closes the connection.
+	pass func(*Conn)
 }
 
 // Server holds the open doors and their connections.
@@ -286,6 +288,10 @@ func (s *Server) ServeConn(nc net.Conn, d *Door) error {
 }
 
 func (s *Server) run(c *Conn) {
+	if c.door.pass != nil {
+		c.door.pass(c)
+		return
+	}
 	defer s.leave(c)
 	defer func() {
 		if r := recover(); r != nil {
