@@ -1,7 +1,7 @@
-// Package lab sets up the server configurations of document 004 ("Domino clusters, part 1") on this machine. It starts
-// real server processes, each with its own data folder and ports on loopback, in a cluster where the document has one,
-// and places the mail files of the users as the document does. A file describes the result, so that other processes can
-// find it.
+// Package lab sets up the server configurations of document 004 ("Domino clusters, part 1") and the partitions of
+// document 001 on this machine. It starts real server processes, each with its own data folder and ports on loopback,
+// in a cluster where the document has one, and places the mail files of the users as the document does. A file
+// describes the result, so that other processes can find it.
 package lab
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Configuration is one configuration of the document.
+// Configuration is one configuration of a document.
 type Configuration struct {
 	Name, Title string
 	// Words describe it, and its differences from the document.
@@ -92,6 +92,17 @@ func All() []Configuration {
 				"standby servers (in all).", mates+1, mates),
 			Roles: standby(mates), Clustered: true,
 			Workload: "geoplex-medium", Users: 100,
+		})
+	}
+	for _, n := range []int{2, 3, 4} {
+		list = append(list, Configuration{
+			Name:  fmt.Sprintf("partitions-%d", n),
+			Title: fmt.Sprintf("document 001: %d partitions of one machine", n),
+			Words: fmt.Sprintf("%d servers that share the machine and no data, with equal numbers of people, who "+
+				"write to each other: the router\n"+
+				"sends by SMTP what is for people of another partition. config1 is one partition.", n),
+			Roles:    active(n),
+			Workload: "r6mail", Users: 100,
 		})
 	}
 	return append(list, Configuration{

@@ -23,6 +23,9 @@ func TestConfigurations(t *testing.T) {
 		{"replicators-2", 3, []int{0, 0}, [][]int{{0, 1, 2}}},
 		{"replicators-4", 5, []int{0, 0}, [][]int{{0, 1, 2, 3, 4}}},
 		{"replicators-5", 6, []int{0, 0}, [][]int{{0, 1, 2, 3, 4, 5}}},
+		{"partitions-2", 2, []int{0, 1, 0}, [][]int{{0}, {1}}},
+		{"partitions-3", 3, []int{0, 1, 2, 0}, [][]int{{0}, {1}, {2}}},
+		{"partitions-4", 4, []int{0, 1, 2, 3, 0}, [][]int{{0}, {1}, {2}, {3}}},
 		{"pulse", 5, []int{0, 0}, [][]int{{0, 1, 2, 3, 4}}},
 		{"field", 3, []int{0, 0, 1, 0, 0, 1}, [][]int{{0, 2}, {0, 2}, {1, 2}}},
 	} {
@@ -47,7 +50,14 @@ func TestConfigurations(t *testing.T) {
 			}
 		}
 	}
-	if len(All()) != 9 {
+	for name, want := range map[string]int{"config1": 0, "config2": 0, "config4": 0, "partitions-3": 3} {
+		c, _ := Named(name)
+		l := &Lab{Clustered: c.Clustered, Abroad: c.Abroad, Servers: make([]*Server, len(c.Roles))}
+		if got := l.Partitions(); got != want {
+			t.Errorf("%s: %d partitions, want %d", name, got, want)
+		}
+	}
+	if len(All()) != 12 {
 		t.Errorf("%d configurations, not all of them are looked at", len(All()))
 	}
 	if _, err := Named("config5"); err == nil {

@@ -30,6 +30,15 @@ func (l *Lab) Site(o fleet.Options) (*fleet.Fleet, error) {
 // Target returns the name of the lab as a measured server.
 func (l *Lab) Target() string { return "doublet, " + l.Name }
 
+// Partitions returns the number of its servers that are partitions of one machine, 0 if there are none. The servers of
+// a cluster, and those whose people write to each other's only, stand for machines.
+func (l *Lab) Partitions() int {
+	if l.Clustered || l.Abroad || len(l.Servers) < 2 {
+		return 0
+	}
+	return len(l.Servers)
+}
+
 // Series sets configurations up, one after the other, and runs a workload in each.
 type Series struct {
 	*Builder
@@ -135,7 +144,7 @@ func (s *Series) run(ctx context.Context, c Configuration) (r *result.Result, er
 	if err != nil {
 		return nil, err
 	}
-	s.Measure.Target = l.Target()
+	s.Measure.Target, s.Measure.Partitions = l.Target(), l.Partitions()
 	j, err := measure.New(s.Env, s.Console, &s.Measure, s.Workload)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,8 @@ type Options struct {
 	// Target is the name of the measured server and Label a word, both for reports; Build is the version of this
 	// program.
 	Target, Label, Build string
+	// Partitions is the number of servers of the site that share its machine and no data, 0 if there are not several.
+	Partitions int
 	// StartTLS starts TLS at doors that are plain; Insecure accepts any certificate. Timeout is the time after which an
 	// answer counts as failed.
 	StartTLS, Insecure bool

@@ -137,7 +137,8 @@ func (j *Job) header(id string, now time.Time) record.Header {
 			Limit: record.Duration(w.Limit), Unknown: w.Unknown,
 		},
 		Settings: j.settings(), Messages: sizes(w),
-		Target: record.Target{Name: j.Target, Doors: j.worlds[0].Target.Doors, StartTLS: j.StartTLS},
+		Target: record.Target{Name: j.Target, Doors: j.worlds[0].Target.Doors, StartTLS: j.StartTLS,
+			Partitions: j.Partitions},
 		Driver: meter.Host(""),
 	}
 	mark := func(when bool, format string, args ...any) {

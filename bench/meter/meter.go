@@ -95,21 +95,12 @@ func New(groups []Group) (*Meter, error) { return at("/", groups) }
 
 func at(root string, groups []Group) (*Meter, error) {
 	m := &Meter{root: root, groups: groups}
-	info, err := m.read("proc/stat")
-	if err != nil {
+	if _, err := m.read("proc/stat"); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
-	for l := range bytes.Lines(info) {
-		if len(l) > 3 && bytes.HasPrefix(l, []byte("cpu")) && l[3] != ' ' {
-			m.cores++
-		}
-	}
-	m.cores = max(m.cores, 1)
+	m.cores = float64(m.processors())
 	return m, nil
 }
-
-// Cores returns the number of the machine's processors.
-func (m *Meter) Cores() int { return int(m.cores) }
 
 func (m *Meter) read(path string) ([]byte, error) { return os.ReadFile(filepath.Join(m.root, path)) }
 

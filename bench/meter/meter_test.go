@@ -214,3 +214,30 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 }
+
+// TestAllowed checks the number of processors that a server may use: those of all its processes together, on a machine
+// with four, of which this process may use any number.
+func TestAllowed(t *testing.T) {
+	t.Parallel()
+	m := machineAt{t, t.TempDir()}
+	m.counters(1000, 1000, 100)
+	m.write("proc/stat", "cpu  1 0 0 1 0 0 0 0 0 0\ncpu0 1 1\ncpu1 1 1\ncpu2 1 1\ncpu3 1 1\nintr 5\n")
+	m.process(10, 1, "doublet", 1, 1, 1, 1)
+	m.process(11, 10, "child", 1, 1, 1, 1)
+	m.process(12, 1, "other", 1, 1, 1, 1)
+	for _, c := range []struct {
+		own, child string
+		want       int
+	}{{"0", "0", 1}, {"0", "2-3", 3}, {"0,2", "2", 2}, {"0-3", "0", 0}, {"nonsense", "0-", 0}, {"", "1", 1}} {
+		m.write("proc/10/status", "Name:\tdoublet\nCpus_allowed_list:\t"+c.own+"\n")
+		m.write("proc/11/status", "Name:\tchild\nCpus_allowed_list:\t"+c.child+"\n")
+		m.write("proc/12/status", "Name:\tother\nCpus_allowed_list:\t0-3\n")
+		x, err := at(m.root, []Group{{Name: "doublet", Commands: []string{"doublet"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := x.Allowed(); got != c.want || x.processors() != 4 {
+			t.Errorf("%+v: %d of %d processors", c, got, x.processors())
+		}
+	}
+}

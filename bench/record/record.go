@@ -91,6 +91,8 @@ func (h *Header) Shared() bool {
 type Target struct {
 	Name  string            `json:"name"`
 	Doors map[string]string `json:"doors"`
+	// Partitions is the number of servers on its machine that share no data, 0 for one server or a cluster.
+	Partitions int `json:"partitions,omitempty"`
 	// StartTLS means that the sessions at plain doors started TLS.
 	StartTLS bool `json:"start_tls,omitempty"`
 }
@@ -102,9 +104,19 @@ type Host struct {
 	Kernel string `json:"kernel,omitempty"`
 	CPU    string `json:"cpu,omitempty"`
 	CPUs   int    `json:"cpus"`
-	Memory uint64 `json:"memory"` // bytes
+	// Allowed is the number of processors that the measured server may use (its affinity), 0 for all of the machine's.
+	Allowed int    `json:"allowed,omitempty"`
+	Memory  uint64 `json:"memory"` // bytes
 	// Disk is the device and file system of the server's data.
 	Disk string `json:"disk,omitempty"`
+}
+
+// Processors returns the number of processors that the measured server may use, 0 if it is unknown.
+func (h *Host) Processors() int {
+	if h.Allowed > 0 {
+		return h.Allowed
+	}
+	return h.CPUs
 }
 
 // Outcome is the outcome of a step.

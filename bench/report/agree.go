@@ -101,6 +101,7 @@ func differences(a, b *record.Header) []string {
 	differ("what is left out", leftOut(a), leftOut(b))
 	differ("speed", a.Speed, b.Speed)
 	differ("how far mailboxes were filled", a.InitScale, b.InitScale)
+	differ("partitions of the server's machine", max(a.Target.Partitions, 1), max(b.Target.Partitions, 1))
 	differ("doors", doorsOf(a), doorsOf(b))
 	differ("number of drivers", max(a.Agents, 1), max(b.Agents, 1))
 	if a.Settings != nil && b.Settings != nil { // files of older versions have none
@@ -122,6 +123,7 @@ func differences(a, b *record.Header) []string {
 	}
 	if a.Server != nil && b.Server != nil {
 		differ("the server's machine", a.Server.Name, b.Server.Name)
+		differ("the server's processors", a.Server.Processors(), b.Server.Processors())
 	}
 	differ("the driver's machine", a.Driver.Name, b.Driver.Name)
 	return out

@@ -47,7 +47,7 @@ func (r *Report) figures() {
 		r.line("TPM", func(s *record.Step) (float64, bool) { return r.Run.TPM(s), true }))
 	byUsers("External throughput rate (ETR)", "user actions a second", "", r.line("ETR", r.etr))
 	byUsers("Internal throughput rate (ITR)", "user actions a second",
-		"ETR, if the server used all processors of its machine", r.line("ITR", func(s *record.Step) (float64, bool) {
+		"ETR, if the server used all processors that it may use", r.line("ITR", func(s *record.Step) (float64, bool) {
 			pct, known := serverBusy(r.Run, s)
 			etr, _ := r.etr(s)
 			return etr / pct * 100, known && pct > 0

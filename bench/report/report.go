@@ -158,12 +158,12 @@ func Of(run *record.Run) *Report {
 	return r
 }
 
-// serverBusy returns the share of its machine's processors that the server used, in percent: that of its groups of
-// processes, or, without groups, that of the machine without a driver on it.
+// serverBusy returns the share of its processors that the server used, in percent: that of its groups of processes, or,
+// without groups, that of the machine without a driver on it.
 func serverBusy(run *record.Run, s *record.Step) (pct float64, known bool) {
 	if h := run.Header.Server; h != nil && h.CPUs > 0 {
 		if cores, ok := Processes(run, s, "cpu"); ok {
-			return cores / float64(h.CPUs) * 100, true
+			return cores / float64(h.Processors()) * 100, true
 		}
 	}
 	pct, n := run.Mean(s, "server", "", "cpu_pct")
@@ -251,6 +251,9 @@ func describe(h *record.Host) string {
 		parts = append(parts, "Linux "+h.Kernel)
 	}
 	cpu := fmt.Sprintf("%d processors", h.CPUs)
+	if h.Allowed > 0 {
+		cpu += fmt.Sprintf(", %d of them the server's", h.Allowed)
+	}
 	if h.CPU != "" {
 		cpu += " (" + h.CPU + ")"
 	}

@@ -554,3 +554,23 @@ func TestComparable(t *testing.T) {
 		t.Errorf("other speed: %v", err)
 	}
 }
+
+// TestAllowedProcessors checks that ITR and CPU % count from the processors that the server may use, and that runs with
+// other numbers of them are refused.
+func TestAllowedProcessors(t *testing.T) {
+	t.Parallel()
+	all, one := made("A", []int{100}, linear), made("B", []int{100}, linear)
+	all.Header.Server, one.Header.Server = &record.Host{Name: "m", CPUs: 2}, &record.Host{Name: "m", CPUs: 2, Allowed: 1}
+	a, b := Of(all).Steps[0], Of(one).Steps[0]
+	if !(a.CPU > 0) || math.Abs(b.CPU-2*a.CPU) > 1e-9 || math.Abs(a.ITR-2*b.ITR) > 1e-9 {
+		t.Errorf("of two processors %g %% and ITR %g, of one %g %% and ITR %g", a.CPU, a.ITR, b.CPU, b.ITR)
+	}
+	want := "they differ in the server's processors: 2 and 1"
+	if _, err := Comparable([]*record.Run{all, one}, false); !errors.Is(err, ErrCompare) ||
+		!strings.Contains(err.Error(), want) {
+		t.Error(err)
+	}
+	if marks, err := Comparable([]*record.Run{all, one}, true); err != nil || !slices.Contains(marks, want) {
+		t.Errorf("%q, %v", marks, err)
+	}
+}

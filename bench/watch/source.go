@@ -48,6 +48,7 @@ func New(e *env.Env, groups []meter.Group, dir string, own ...Statistics) (*Watc
 		return nil, err
 	}
 	host := meter.Host(dir)
+	host.Allowed = m.Allowed()
 	w.meter, w.host = m.Sample, &host
 	return w, nil
 }
@@ -114,8 +115,10 @@ func Monitor(ctx context.Context, e *env.Env, l net.Listener, m *meter.Meter) er
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
+		host := meter.Host("")
+		host.Allowed = m.Allowed()
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(monitored{meter.Host(""), list})
+		_ = json.NewEncoder(w).Encode(monitored{host, list})
 	})
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	e.Go("bench monitor", func() {

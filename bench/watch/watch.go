@@ -45,11 +45,12 @@ func (w *Watch) Prepare(h *record.Header, plan *run.Plan) {
 	plan.Self, plan.Cores = w.driver, w.cores
 }
 
-// Driver returns a function that samples this process, nil without /proc, and the number of its processors.
+// Driver returns a function that samples this process, nil without /proc, and the number of processors that it may use:
+// a driver that is bound to one of two processors is busy when it uses one.
 func Driver(e *env.Env) (figures func() map[string]float64, cores int) {
 	m, err := meter.New([]meter.Group{{Name: "driver", PIDs: []int{os.Getpid()}}})
 	if err != nil {
-		return nil, runtime.NumCPU()
+		return nil, runtime.GOMAXPROCS(0)
 	}
 	return func() map[string]float64 {
 		list, err := m.Sample(e.Clock.Now())
@@ -62,7 +63,7 @@ func Driver(e *env.Env) (figures func() map[string]float64, cores int) {
 			}
 		}
 		return nil
-	}, m.Cores()
+	}, runtime.GOMAXPROCS(0)
 }
 
 // sampling writes samples into a run file at intervals, until it is stopped.

@@ -111,11 +111,12 @@ func pointsOf(r *record.Run, path string) (out []point.Point) {
 		t := r.Total(s.Index, record.All)
 		p := point.Point{
 			Run: filepath.Base(path), Target: h.Target.Name, Workload: h.Workload.Name, Protocol: h.Workload.Protocol,
-			Outcome: string(s.Outcome), Reason: s.Reason, Users: s.Users, Speed: h.Speed, Partitions: 1,
-			Rate: r.TPM(s) / 60, Average: math.NaN(), P99: math.NaN(), Use: map[string]float64{}, Marks: h.Marks,
+			Outcome: string(s.Outcome), Reason: s.Reason, Users: s.Users, Speed: h.Speed,
+			Partitions: max(1, h.Target.Partitions),
+			Rate:       r.TPM(s) / 60, Average: math.NaN(), P99: math.NaN(), Use: map[string]float64{}, Marks: h.Marks,
 		}
 		if h.Server != nil {
-			p.Processors = h.Server.CPUs
+			p.Processors = h.Server.Processors()
 		}
 		if t.Latency.Count() > 0 {
 			p.Average, p.P99 = t.Latency.Mean().Seconds(), t.Latency.Percentile(99).Seconds()
@@ -170,6 +171,15 @@ func resources(r *record.Run, s *record.Step, p *point.Point) {
 	}
 }
 
+// publishedCurves returns the reference curves that document 001 prints.
+func publishedCurves() (out []scaling.Curve) {
+	for _, r := range study.Rows("curves.csv") {
+		out = append(out, scaling.Curve{Name: r["curve"], Factor: r.Number("factor"), From: int(r.Number("from")),
+			To: int(r.Number("to"))})
+	}
+	return out
+}
+
 func (p planner) scaling() *cobra.Command {
 	var o pointFlags
 	var think float64
@@ -191,12 +201,7 @@ a run had N partitions.
 		if err != nil {
 			return err
 		}
-		var curves []scaling.Curve
-		for _, r := range study.Rows("curves.csv") {
-			curves = append(curves, scaling.Curve{Name: r["curve"], Factor: r.Number("factor"),
-				From: int(r.Number("from")), To: int(r.Number("to"))})
-		}
-		r, err := scaling.Analyse(points, curves, think)
+		r, err := scaling.Analyse(points, publishedCurves(), think)
 		if err != nil {
 			return usage(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"doublet/plan/compare"
 	"doublet/plan/page"
 	"doublet/plan/point"
+	"doublet/plan/scaling"
 
 	"github.com/spf13/cobra"
 )
@@ -188,6 +189,9 @@ func (x studies) report(s *study.Study, entries []study.Entry, dir string, asJSO
 	}
 	p := result.Page()
 	p.Kicker, p.Title = "Doublet study", s.Title
+	if r := scaled(legs); r != nil {
+		p.Sections = append(p.Sections, r.Sections()...)
+	}
 	p.Sections = append(p.Sections, section)
 	if err := x.savePage(filepath.Join(dir, "report.html"), p); err != nil {
 		return err
@@ -213,5 +217,25 @@ func compared(legs []compare.Leg, all []*record.Run) (*compare.Report, error) {
 	if len(usable) < 2 {
 		return nil, fmt.Errorf("fewer than two configurations have a run that counts: %s", strings.Join(marks, "; "))
 	}
-	return compare.Legs(usable, marks...)
+	return compare.Configurations(usable, marks...)
+}
+
+// scaled returns the scaling of configurations that differ in processors or partitions, nil for others and for steps
+// that do not carry it.
+func scaled(legs []compare.Leg) *scaling.Report {
+	var all []point.Point
+	for i := range legs {
+		if usable, err := point.Usable(legs[i].Points); err == nil {
+			all = append(all, usable...)
+		}
+	}
+	same := func(p *point.Point) [2]int { return [2]int{p.Processors, p.Partitions} }
+	if len(all) == 0 || point.Same(all, "configuration", same) == nil {
+		return nil
+	}
+	r, err := scaling.Analyse(all, publishedCurves(), 0)
+	if err != nil {
+		return nil
+	}
+	return r
 }

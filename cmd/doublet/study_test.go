@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -128,5 +129,47 @@ func TestStudyReport(t *testing.T) {
 	}
 	if err := x.report(s, entries[4:], dir, false); err == nil || !strings.Contains(err.Error(), "fewer than two") {
 		t.Errorf("a study without a run that counts: %v", err)
+	}
+}
+
+// TestStudyScaling writes the report of a study of processors and one of partitions: the runs of one processor of two
+// count as such, and the report has the scaling factor or the cost of the partitions beside the comparison.
+func TestStudyScaling(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*record.Header){
+		"1 to 2 processors: factor": func(h *record.Header) { h.Server.Allowed = 1 },
+		"1 to 4 partitions: CPU":    func(h *record.Header) { h.Target.Partitions = 4 },
+	} {
+		dir := t.TempDir()
+		s, err := study.Parse("s.toml", []byte("title = \"Scaling\"\n[run]\nrun = \"n8mail\"\nlab = \"config1\"\n"+
+			"[[axis]]\nname = \"a\"\nvalue = [{ name = \"changed\" }, { name = \"two processors\" }]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var entries []study.Entry
+		for i, name := range []string{"a.run", "bb.run", "c.run", "dd.run"} {
+			path := runFile(t, dir, name, record.Measured, 100, 200)
+			r, err := record.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i%2 == 0 {
+				change(&r.Header)
+			}
+			var b bytes.Buffer
+			if err := r.Write(&b); err != nil {
+				t.Fatal(err)
+			}
+			written(t, dir, name, b.String())
+			entries = append(entries, study.Entry{Index: i % 2, Repeat: i / 2, Name: s.Cells()[i%2].Name, File: name})
+		}
+		x := studies{&app{streams: streams{out: &bytes.Buffer{}, err: &bytes.Buffer{}}}}
+		if err := x.report(s, entries, dir, false); err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(filepath.Join(dir, "report.html"))
+		if err != nil || !strings.Contains(string(page), want) || !strings.Contains(string(page), "ITR against users") {
+			t.Errorf("%v: no %q in the report", err, want)
+		}
 	}
 }

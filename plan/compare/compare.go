@@ -3,7 +3,6 @@
 package compare
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -77,6 +76,15 @@ func value(p *point.Point, resource string) float64 {
 // Legs compares usable points. The points of a leg must be of the same work, and all must have the same processors and
 // speed. marks are known differences of the legs.
 func Legs(legs []Leg, marks ...string) (*Report, error) {
+	if err := point.Same(together(legs), "processors", processors); err != nil {
+		return nil, err
+	}
+	return Configurations(legs, marks...)
+}
+
+// Configurations compares usable points as Legs does, of configurations that may have been given other processors: what
+// is in percent of them is marked then.
+func Configurations(legs []Leg, marks ...string) (*Report, error) {
 	if len(legs) < 2 {
 		return nil, fmt.Errorf("%w: name two legs or three", point.ErrPoints)
 	}
@@ -112,10 +120,20 @@ func Legs(legs []Leg, marks ...string) (*Report, error) {
 	return r, nil
 }
 
-// differences refuses legs of other machines or speeds, and marks other workloads and servers, and what the points are
+func processors(p *point.Point) int { return p.Processors }
+
+// together returns the points of all legs.
+func together(legs []Leg) (all []point.Point) {
+	for i := range legs {
+		all = append(all, legs[i].Points...)
+	}
+	return all
+}
+
+// differences refuses legs of other speeds, and marks other processors, workloads and servers, and what the points are
 // marked with.
 func (r *Report) differences(legs []Leg) error {
-	var all []point.Point
+	all := together(legs)
 	marks := make([][]string, len(legs))
 	for i := range legs {
 		marks[i] = point.Marks(legs[i].Points)
@@ -124,7 +142,6 @@ func (r *Report) differences(legs []Leg) error {
 		if err := point.SameWork(legs[i].Points); err != nil {
 			return err
 		}
-		all = append(all, legs[i].Points...)
 		if err := point.Same(legs[i].Points, "target", func(p *point.Point) string { return p.Target }); err != nil {
 			r.mark("%s: %v", legs[i].Name, err)
 		}
@@ -139,9 +156,10 @@ func (r *Report) differences(legs []Leg) error {
 			r.mark("workload %s over %s, and %s over %s", a.Workload, a.Protocol, b.Workload, b.Protocol)
 		}
 	}
-	return errors.Join(
-		point.Same(all, "processors", func(p *point.Point) int { return p.Processors }),
-		point.Same(all, "speed", func(p *point.Point) float64 { return p.Speed }))
+	if err := point.Same(all, "processors", processors); err != nil {
+		r.mark("the configurations have other numbers of processors: cpu_pct is the share of its own in each")
+	}
+	return point.Same(all, "speed", func(p *point.Point) float64 { return p.Speed })
 }
 
 func (r *Report) mark(format string, args ...any) {

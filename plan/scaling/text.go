@@ -104,43 +104,31 @@ demands of the step with the fewest users, so that it predicts the others.`
 func (r *Report) Page() *page.Page {
 	p := &page.Page{Kicker: "Doublet plan · scaling", Title: "How the server scales", Marks: r.Marks,
 		Method: method}
-	table := page.Section{
-		Title: "Rates",
-		Head: []string{"processors", "partitions", "users", "repeats", "ETR", "CPU %", "ITR",
-			"ITR ratio"},
-	}
-	etr, itr, cpu := chart.Line{Name: "ETR"}, chart.Line{Name: "ITR"}, chart.Line{Name: "CPU"}
-	ratios := &chart.Bars{Title: "ITR over that of the first row", Y: "ratio", Note: "with 95 % intervals of repeats"}
+	p.Sections = r.Sections()
+	return p
+}
+
+// Sections returns the figures and tables of the page.
+func (r *Report) Sections() []page.Section {
+	table := page.Section{Title: "Rates",
+		Head: []string{"processors", "partitions", "users", "repeats", "ETR", "CPU %", "ITR", "ITR ratio"}}
+	ratios := &chart.Bars{Title: "ITR over that of the first row", Y: "ratio",
+		Note: "with 95 % intervals of repeats; processors/partitions/users"}
 	bar := chart.Bar{Name: "ITR ratio"}
-	for _, x := range r.Rows {
-		table.Rows = append(
-			table.Rows,
-			[]string{fmt.Sprint(x.Processors), fmt.Sprint(x.Partitions), fmt.Sprint(x.Users),
-				fmt.Sprint(
-					x.Repeats,
-				), chart.Number(x.ETR), fmt.Sprintf("%.1f", x.CPU), chart.Number(x.ITR), ratio(x.PerITR)},
-		)
-		at := float64(x.Users)
-		etr.Points, itr.Points = append(
-			etr.Points,
-			chart.Point{X: at, Y: x.ETR},
-		), append(
-			itr.Points,
-			chart.Point{X: at, Y: x.ITR},
-		)
-		cpu.Points = append(cpu.Points, chart.Point{X: at, Y: x.CPU})
+	for i := range r.Rows {
+		x := &r.Rows[i]
+		table.Rows = append(table.Rows, []string{fmt.Sprint(x.Processors), fmt.Sprint(x.Partitions),
+			fmt.Sprint(x.Users), fmt.Sprint(x.Repeats), chart.Number(x.ETR), fmt.Sprintf("%.1f", x.CPU),
+			chart.Number(x.ITR), ratio(x.PerITR)})
 		ratios.Groups = append(ratios.Groups, fmt.Sprintf("%d/%d/%d", x.Processors, x.Partitions, x.Users))
 		bar.Values = append(bar.Values, x.PerITR.Value)
 		bar.Low, bar.High = append(bar.Low, x.PerITR.Low), append(bar.High, x.PerITR.High)
 	}
 	ratios.Series = []chart.Bar{bar}
-	ratios.Note += "; processors/partitions/users"
-	figures := []page.Figure{&chart.Chart{Title: "ETR and ITR against users", X: "users", Y: "actions a second",
-		Lines: []chart.Line{
-			etr,
-			itr,
-		}}, &chart.Chart{Title: "CPU against users", X: "users", Y: "percent of the processors",
-		Lines: []chart.Line{cpu}, Top: 100}, ratios}
+	const perSecond = "actions a second"
+	figures := []page.Figure{r.curve("ETR against users", perSecond, func(x *Row) float64 { return x.ETR }),
+		r.curve("ITR against users", perSecond, func(x *Row) float64 { return x.ITR }),
+		r.curve("CPU against users", "percent of the processors", func(x *Row) float64 { return x.CPU }), ratios}
 	if len(r.Check) > 1 {
 		model, found := chart.Line{Name: "model (MVA)"}, chart.Line{Name: "measured"}
 		for _, c := range r.Check {
@@ -150,9 +138,35 @@ func (r *Report) Page() *page.Page {
 		figures = append(figures, &chart.Chart{Title: "Response time: model and measurement", X: "users", Y: "ms",
 			Lines: []chart.Line{model, found}})
 	}
-	p.Sections = []page.Section{{Title: "Figures", Figures: figures}, table,
+	return []page.Section{{Title: "Figures", Figures: figures}, table,
 		{Title: "Results", List: strings.Split(strings.TrimSpace(r.after()), "\n")}}
-	return p
+}
+
+// maxLines bounds the lines of a figure.
+const maxLines = 6
+
+// curve returns the figure of a value against users, with a line for each configuration, up to maxLines.
+func (r *Report) curve(title, unit string, of func(*Row) float64) *chart.Chart {
+	f := &chart.Chart{Title: title, X: "users", Y: unit}
+	if strings.HasPrefix(unit, "percent") {
+		f.Top = 100
+	}
+	for i := range r.Rows {
+		x := &r.Rows[i]
+		// The rows of a configuration follow each other.
+		if last := i - 1; last < 0 || r.Rows[last].Processors != x.Processors ||
+			r.Rows[last].Partitions != x.Partitions {
+			if len(f.Lines) == maxLines {
+				f.Note = fmt.Sprintf("the first %d configurations", maxLines)
+				break
+			}
+			f.Lines = append(f.Lines, chart.Line{Name: fmt.Sprintf("%d processors, %d partitions", x.Processors,
+				x.Partitions)})
+		}
+		l := &f.Lines[len(f.Lines)-1]
+		l.Points = append(l.Points, chart.Point{X: float64(x.Users), Y: of(x)})
+	}
+	return f
 }
 
 // after returns the lines of the text after the table of rows.
