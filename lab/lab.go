@@ -148,18 +148,27 @@ func (b *Builder) check(o *Options) error {
 	if err := b.Check(o.Settings); err != nil {
 		return bench.Usage("--setting: %w", err)
 	}
-	if o.CPUs != "" {
-		if !cpuList.MatchString(o.CPUs) {
-			return bench.Usage("--cpus %q: want numbers of processors, such as 0,2-3", o.CPUs)
-		}
-		if _, err := exec.LookPath("taskset"); err != nil {
-			return bench.Usage("--cpus needs taskset (util-linux): %w", err)
-		}
+	if err := checkCPUs(o.CPUs); err != nil {
+		return err
 	}
 	if o.Program != "" {
 		if _, err := exec.LookPath(o.Program); err != nil {
 			return bench.Usage("--program: %w", err)
 		}
+	}
+	return nil
+}
+
+// checkCPUs refuses a list of processors that taskset does not understand; "" means all.
+func checkCPUs(list string) error {
+	if list == "" {
+		return nil
+	}
+	if !cpuList.MatchString(list) {
+		return bench.Usage("--cpus %q: want numbers of processors, such as 0,2-3", list)
+	}
+	if _, err := exec.LookPath("taskset"); err != nil {
+		return bench.Usage("--cpus needs taskset (util-linux): %w", err)
 	}
 	return nil
 }
@@ -393,9 +402,12 @@ func (l *Lab) Show(w io.Writer) {
 	fmt.Fprintf(w, "  people mail1 to %s, password %s; /admin/ as admin, the same password\n", last.Name, Password)
 }
 
-// Sweep stops the servers that a lab has left in a folder, also those of a lab that was not finished, and removes the
-// folder.
+// Sweep stops the servers that a lab or a script has left in a folder, also those of one that was not finished, and
+// removes the folder.
 func Sweep(e *env.Env, dir string) error {
+	if err := sweepScript(e, dir); err != nil {
+		return err
+	}
 	list, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

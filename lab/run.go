@@ -43,6 +43,10 @@ func (l *Lab) Partitions() int {
 type Series struct {
 	*Builder
 	Options Options
+	// Script sets up a server of another make in place of a configuration, nil for none. Foreign returns the site of
+	// that server, and sets the options of the run, by what the script prints.
+	Script  *Script
+	Foreign func(o *measure.Options, printed []Setting) (measure.Site, error)
 	// Users are the active people, a number or a range with Step; "" means those of the document.
 	Users string
 	Step  int
@@ -55,8 +59,18 @@ type Series struct {
 	Out io.Writer
 }
 
-// Run returns the results of the named configurations, none without a workload.
+// Run returns the results of the named configurations, or that of the script; none without a workload.
 func (s *Series) Run(ctx context.Context, names []string) ([]*result.Result, error) {
+	if s.Script != nil {
+		if err := s.foreign(names); err != nil {
+			return nil, err
+		}
+		r, err := s.runScript(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []*result.Result{r}, nil
+	}
 	if len(names) == 0 {
 		return nil, bench.Usage("name a configuration (list: doublet bench lab --list)")
 	}
@@ -86,11 +100,21 @@ func (s *Series) Run(ctx context.Context, names []string) ([]*result.Result, err
 	return runs, nil
 }
 
-// Check refuses what a run of the named configuration would refuse, and begins nothing.
+// Check refuses what a run of the named configuration would refuse, or that of the script, and begins nothing.
 func (s *Series) Check(name string) error {
-	c, err := Named(name)
+	var c Configuration
+	var err error
+	if s.Script != nil {
+		var names []string
+		if name != "" {
+			names = []string{name}
+		}
+		err = s.foreign(names)
+	} else if c, err = Named(name); err != nil {
+		err = bench.Usage("%w", err)
+	}
 	if err != nil {
-		return bench.Usage("%w", err)
+		return err
 	}
 	one := *s
 	if _, err = one.complete(c); err != nil {
@@ -100,6 +124,57 @@ func (s *Series) Check(name string) error {
 		return err
 	}
 	return s.check(&one.Options)
+}
+
+// foreign refuses what a script cannot do: configurations, and options of a Doublet.
+func (s *Series) foreign(names []string) error {
+	o := &s.Options
+	switch {
+	case len(names) > 0:
+		return bench.Usage("--script sets up a server of another make: name no configuration beside it (%s)", names[0])
+	case s.Workload == "" || s.Workload == "-":
+		return bench.Usage("--script needs --run WORKLOAD: no document has one for it")
+	case s.Users == "":
+		return bench.Usage("--script needs --users: no document has a number for it")
+	case len(o.Settings) > 0 || o.Program != "" || o.Acknowledge != "" || o.Replicators > 0 || o.SlowDisk != nil ||
+		o.Cache != nil:
+		return bench.Usage("--script: --setting, --program, --acknowledge, --replicators, --slow-disk and --db-cache " +
+			"are of a Doublet")
+	case len(s.Faults.Kill)+len(s.Faults.Restart) > 0:
+		return bench.Usage("--script: --kill and --restart are of the servers of a configuration")
+	}
+	return nil
+}
+
+// runScript starts the server of the script and runs the workload there.
+func (s *Series) runScript(ctx context.Context) (r *result.Result, err error) {
+	steps, err := s.complete(Configuration{})
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(s.Options.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s.Console.Note(false, "lab: starting %s", s.Script.Name)
+	printed, err := s.Script.Start(ctx, dir, s.Options.People)
+	if errors.Is(err, ErrNotEmpty) {
+		return nil, bench.Usage("%w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Script.Stop(dir)) }()
+	s.Measure.Registered = s.Options.People
+	site, err := s.Foreign(&s.Measure, printed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Script.Name, err)
+	}
+	j, err := measure.New(s.Env, s.Console, &s.Measure, s.Workload)
+	if err != nil {
+		return nil, err
+	}
+	return j.Run(ctx, site, steps, nil)
 }
 
 // complete fills in what a configuration knows, and returns the steps.

@@ -33,6 +33,9 @@ type Server struct {
 	Ledger bool
 
 	audit *audit // nil if no ledger is kept
+	// own means that the doors are those of Doublet. Those that flags name may be another server's, and then Doublet is
+	// not what is measured, also if it runs.
+	own bool
 }
 
 // Doublet is the Doublet server of this machine, as far as a benchmark needs it.
@@ -77,6 +80,18 @@ func choose(open map[string]string) map[string]string {
 	return out
 }
 
+// owns reports whether one of the doors is an open door of a Doublet.
+func owns(open, doors map[string]string) bool {
+	for _, at := range doors {
+		for _, door := range open {
+			if reachable(door) == reachable(strings.Replace(at, "localhost:", "127.0.0.1:", 1)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // reachable replaces the address of a door that listens on all interfaces by loopback, which a client can connect to.
 func reachable(address string) string {
 	at, err := netip.ParseAddrPort(address)
@@ -90,13 +105,14 @@ func reachable(address string) string {
 // Enter implements [Site].
 func (s *Server) Enter(ctx context.Context, j *Job, most int) ([]drive.User, []*drive.World, error) {
 	at := s.Doors
+	open, err := s.Doublet.Doors(ctx)
 	if at == nil {
-		open, err := s.Doublet.Doors(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
 		at = choose(open)
 	}
+	s.own = err == nil && owns(open, at)
 	users, err := s.people(max(most, j.Registered))
 	if err == nil {
 		err = s.add(ctx, j, users)
@@ -186,14 +202,15 @@ func (s *Server) Adapt(p *run.Plan) {
 	}
 }
 
-// Watch implements [Site]. It meters a monitor's machine, the named groups of processes, or the Doublet.
+// Watch implements [Site]. It meters a monitor's machine, the named groups of processes, or the Doublet if its doors are
+// driven.
 func (s *Server) Watch(j *Job) (*watch.Watch, error) {
 	var own []watch.Statistics
 	if s.Processes.Metrics != "" {
 		own = []watch.Statistics{{Read: func(ctx context.Context) (map[string]float64, error) {
 			return watch.Scrape(ctx, s.Processes.Metrics)
 		}}}
-	} else if read := s.Doublet.Statistics(); read != nil {
+	} else if read := s.Doublet.Statistics(); s.own && read != nil {
 		own = []watch.Statistics{{Read: read}}
 	}
 	if s.Processes.MonitorAt != "" {
@@ -204,7 +221,10 @@ func (s *Server) Watch(j *Job) (*watch.Watch, error) {
 		return nil, err
 	}
 	dir := ""
-	if len(groups) == 0 {
+	if len(groups) == 0 && !s.own {
+		j.Console.Note(true, "nothing is metered: name the server's processes with --monitor, or --monitor-at")
+	}
+	if len(groups) == 0 && s.own {
 		pid, err := s.Doublet.PIDFile()
 		if err != nil {
 			return nil, err

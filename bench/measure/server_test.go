@@ -7,11 +7,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"doublet/bench/drive"
 	"doublet/bench/progress"
+	"doublet/bench/record"
+	"doublet/bench/run"
 	"doublet/env"
 )
 
@@ -20,6 +23,7 @@ type fake struct {
 	Doublet
 	open  map[string]string
 	added []string
+	pid   string
 }
 
 func (f *fake) Doors(context.Context) (map[string]string, error) { return f.open, nil }
@@ -79,6 +83,46 @@ func TestAccounts(t *testing.T) {
 		if err != nil || len(users) != 2 || users[1].Name != "bob" || users[1].Address != "b@x" ||
 			users[1].Password != "q" || users[1].Index != 1 {
 			t.Errorf("%q: %+v, %v", c.text, users, err)
+		}
+	}
+}
+
+func (f *fake) Statistics() func(context.Context) (map[string]float64, error) {
+	return func(context.Context) (map[string]float64, error) { return map[string]float64{"Mail.Delivered": 5}, nil }
+}
+
+func (f *fake) PIDFile() (string, error) { return f.pid, nil }
+
+// TestOwnDoors checks that a Doublet of this machine is metered only if its doors are driven: the processor time of one
+// that has nothing to do is not that of the server under test.
+func TestOwnDoors(t *testing.T) {
+	t.Parallel()
+	pid := filepath.Join(t.TempDir(), "doublet.pid")
+	if err := os.WriteFile(pid, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j, err := New(env.Real(slog.New(slog.DiscardHandler)), progress.Console{Out: io.Discard}, &Options{}, "n8mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &fake{open: map[string]string{"imap": "0.0.0.0:143", "http": "127.0.0.1:8080"}, pid: pid}
+	for _, c := range []struct {
+		doors map[string]string
+		own   bool
+	}{{nil, true}, {map[string]string{"imap": "127.0.0.1:143"}, true}, {map[string]string{"jmap": "localhost:8080"}, true},
+		{map[string]string{"imap": "127.0.0.1:144"}, false}, {map[string]string{"imap": "mail.example.org:143"}, false}} {
+		s := &Server{Doors: c.doors, Doublet: d}
+		if _, _, err := s.Enter(t.Context(), j, 1); err != nil {
+			t.Fatal(err)
+		}
+		w, err := s.Watch(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var h record.Header
+		w.Prepare(&h, &run.Plan{})
+		if (h.Server != nil) != c.own {
+			t.Errorf("doors %v: metered %+v, want %v", c.doors, h.Server, c.own)
 		}
 	}
 }

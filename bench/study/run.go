@@ -27,6 +27,9 @@ type Measure func(ctx context.Context, job *Job, out string) (path string, err e
 // before and after each run. An error of one, or the end of the context, ends Run; begun again, it goes on there.
 func (s *Study) Run(ctx context.Context, dir string, measure Measure, tell func(format string, args ...any)) (
 	entries []Entry, err error) {
+	if err := makeFolder(dir); err != nil {
+		return nil, err
+	}
 	for _, d := range []string{runs, quarantine} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
 			return nil, err
@@ -62,6 +65,19 @@ func (s *Study) Run(ctx context.Context, dir string, measure Measure, tell func(
 		}
 	}
 	return j.Entries, nil
+}
+
+// makeFolder makes the folder of a study, if it is not there. The servers of others in it run under accounts of their
+// own, which may enter the folder and not list it.
+func makeFolder(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.Chmod(dir, 0o711) //nolint:gosec // see above; the process has a mask of 077
+	}
+	return err
 }
 
 // one measures a job, and sets its run aside if it does not count.

@@ -57,7 +57,8 @@ type Axis struct {
 	Values []map[string]any `toml:"value"`
 }
 
-// Cell is one configuration: the flags of doublet bench lab, and Lab, the name of the lab.
+// Cell is one configuration: the flags of doublet bench lab, and Lab, the name of the lab, "" where a flag names a
+// script.
 type Cell struct {
 	Name  string
 	Lab   string
@@ -147,8 +148,12 @@ func (s *Study) check() error {
 		return errors.New("one configuration: a study compares two or more")
 	}
 	for i := range cells {
-		if cells[i].Lab == "" {
-			return fmt.Errorf("%s: no lab (list: doublet bench lab --list)", cells[i].Name)
+		script := slices.ContainsFunc(cells[i].Flags, func(f Flag) bool { return f.Name == "script" })
+		switch {
+		case cells[i].Lab == "" && !script:
+			return fmt.Errorf("%s: no lab (list: doublet bench lab --list) and no script", cells[i].Name)
+		case cells[i].Lab != "" && script:
+			return fmt.Errorf("%s: a lab and a script: want one of them", cells[i].Name)
 		}
 		if slices.ContainsFunc(cells[:i], func(c Cell) bool { return c.Name == cells[i].Name }) {
 			return fmt.Errorf("two configurations have the name %q", cells[i].Name)

@@ -59,6 +59,16 @@ func (o *benchFlags) targetFlags(cmd *cobra.Command) {
 		"people there are; more than are active makes the others receive mail (default: the largest step)")
 }
 
+// metered adds the flags that select the processes and statistics of the server.
+func (o *benchFlags) metered(cmd *cobra.Command) {
+	f, p := cmd.Flags(), &o.server.Processes
+	f.StringArrayVar(&p.Groups, "monitor", nil, "processes on this machine that are the server: "+groupForm+
+		" (default: the Doublet of the data folder)")
+	f.StringVar(&p.MonitorAt, "monitor-at", "", "address of a doublet bench monitor on the server's machine, host:port")
+	f.StringVar(&p.Metrics, "metrics", "",
+		"URL of the server's statistics in the Prometheus format (default: those of the Doublet of the data folder)")
+}
+
 const groupForm = "NAME=pid:N, NAME=pidfile:PATH, NAME=cgroup:PATH or NAME=COMMAND,COMMAND"
 
 const failIfHelp = "exit with an error if a step breaks this, discarded and unsteady ones too, such as 'p99>50ms', " +
@@ -86,12 +96,7 @@ func (o *benchFlags) runFlags(cmd *cobra.Command) {
 	f.Var((*percent)(&o.MaxFailed), "max-failed",
 		"share of the actions that may fail or be missed; a step with more is discarded (with --kill: any)")
 	f.BoolVar(&o.Keep, "keep", false, "leave the mailboxes as the step before has left them")
-	p := &o.server.Processes
-	f.StringArrayVar(&p.Groups, "monitor", nil, "processes on this machine that are the server: "+groupForm+
-		" (default: the Doublet of the data folder)")
-	f.StringVar(&p.MonitorAt, "monitor-at", "", "address of a doublet bench monitor on the server's machine, host:port")
-	f.StringVar(&p.Metrics, "metrics", "",
-		"URL of the server's statistics in the Prometheus format (default: those of the Doublet of the data folder)")
+	o.metered(cmd)
 	f.StringArrayVar(&o.Agents, "agent", nil,
 		"address of a doublet bench agent that drives a share of the people, host:port; may be given again")
 	f.StringVar(&o.Secret, "secret", "", "what the agents ask for")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ type labFlags struct {
 	slowDisk time.Duration
 	cache    int
 	settings []string
+	script   string
 }
 
 // add adds the flags to a command.
@@ -51,6 +53,9 @@ func (o *labFlags) add(cmd *cobra.Command) {
 	f.StringVar(&s.Options.CPUs, "cpus", "", "processors that the servers may use, such as 0 or 0,2-3 (needs taskset)")
 	f.StringVar(&s.Options.Program, "program", "",
 		"another build of doublet that the servers run, with the same format of the store")
+	f.StringVar(&o.script, "script", "",
+		"script of a mail server of another make, which is measured in place of a configuration: a path, or "+
+			"dovecot-postfix")
 	f.StringVar(&s.Workload, "run", "", "let people work: a workload, or - for the document's own")
 	f.StringVar(&s.Users, "users", "", "people active: a number, or a range 200..1000 (default: the document's)")
 	f.IntVar(&s.Step, "step", 0, "step of a range")
@@ -81,7 +86,42 @@ func (w workbench) labSeries(cmd *cobra.Command, o *labFlags) (*lab.Series, erro
 	}
 	s.Measure, s.Faults, s.Console, s.Out = o.Options, o.faults, w.console(), w.out
 	s.Faults.Window = o.Window
-	return &s, nil
+	if o.script != "" {
+		s.Foreign = func(m *measure.Options, printed []lab.Setting) (measure.Site, error) {
+			return w.foreign(m, printed, o.faults.Ledger)
+		}
+		s.Script, err = lab.NewScript(s.Env, o.script, s.Options.CPUs)
+	}
+	return &s, err
+}
+
+// foreign returns the site of the server of a script, and sets the options of the run, by the flags of doublet bench
+// run that the script has printed.
+func (w workbench) foreign(o *measure.Options, printed []lab.Setting, ledger bool) (measure.Site, error) {
+	var f benchFlags
+	cmd := &cobra.Command{}
+	f.targetFlags(cmd)
+	f.metered(cmd)
+	ours := []string{"seed", "init-scale", "workers", "registered", "admin"}
+	for _, x := range printed {
+		if cmd.Flags().Lookup(x.Name) == nil || slices.Contains(ours, x.Name) {
+			return nil, fmt.Errorf("it prints %s=%s, which is no flag of a server under test", x.Name, x.Value)
+		}
+		if err := cmd.Flags().Set(x.Name, x.Value); err != nil {
+			return nil, fmt.Errorf("it prints %s=%s: %w", x.Name, x.Value, err)
+		}
+	}
+	f.admin = "-"
+	site := f.site(w.doublet(w.env(), &f))
+	if site.Doors == nil {
+		return nil, errors.New("it prints no door, such as imap=127.0.0.1:143")
+	}
+	site.Ledger = ledger
+	o.Target, o.StartTLS, o.Insecure = f.Target, f.StartTLS, f.Insecure
+	if cmd.Flags().Changed("fill-over") {
+		o.FillOver = f.FillOver
+	}
+	return site, nil
 }
 
 func (w workbench) lab() *cobra.Command {
@@ -126,6 +166,10 @@ It tells where the doors are and holds until Ctrl-C; doublet bench run WORKLOAD 
 meanwhile. With --run WORKLOAD it lets them work itself (all flags of doublet bench run), stops the servers, and ends;
 several names are then run one after the other, and what a server takes is compared. A study (doublet study) runs them
 in random order.
+
+--script measures a mail server of another make in place of a configuration: "SCRIPT start DIR PEOPLE" starts it for so
+many people in the empty folder DIR, and prints flags of doublet bench run, NAME=VALUE on a line each (target, doors,
+user, address, password, monitor); "SCRIPT stop DIR" stops it. dovecot-postfix comes with the program.
 `
 
 const replicatorsHelp = "Cluster Replicators of each server for each other one (default: that of cluster.replicators)"

@@ -146,7 +146,11 @@ func (w workbench) measureCell(ctx context.Context, job *study.Job, dir, out str
 		return "", err
 	}
 	defer func() { err = errors.Join(err, lab.Sweep(s.Env, dir)) }()
-	results, err := s.Run(ctx, []string{job.Lab})
+	var names []string
+	if job.Lab != "" {
+		names = []string{job.Lab}
+	}
+	results, err := s.Run(ctx, names)
 	if err != nil {
 		return "", err
 	}

@@ -28,8 +28,8 @@ func TestStudies(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range s.Cells() {
-			if x, err := (workbench{a}).cellSeries(&c, "out"); err != nil || x.Measure.Label != c.Name ||
-				x.Measure.Out != "out" {
+			x, err := (workbench{a}).cellSeries(&c, "out")
+			if err != nil || x.Measure.Label != c.Name || x.Measure.Out != "out" || (x.Script == nil) != (c.Lab != "") {
 				t.Errorf("%s, %s: %v", name, c.Name, err)
 			}
 		}
@@ -68,6 +68,21 @@ func TestStudyRefusals(t *testing.T) {
 		code, _, errs := command(t, "", "study", "run", path, "--out", filepath.Join(dir, "out"))
 		if code != exitUsage || !strings.Contains(errs, c.want) {
 			t.Errorf("%+v: %d %s", c, code, errs)
+		}
+	}
+	for extra, want := range map[string]string{
+		`script = "exim"`: "want the path of a script",
+		`script = "dovecot-postfix", lab = "config1"`:           "a lab and a script",
+		`script = "dovecot-postfix", setting = ["a.b=1"]`:       "are of a Doublet",
+		`script = "dovecot-postfix", kill = "one@1s"`:           "are of the servers of a configuration",
+		`script = "dovecot-postfix", cpus = "many"`:             "--cpus \"many\"",
+		`script = "dovecot-postfix", set = ["no-such-thing=1"]`: "no-such-thing",
+	} {
+		path := written(t, dir, "s.toml", "title = \"t\"\n[run]\nrun = \"r6mail\"\nusers = \"5\"\n[[axis]]\n"+
+			"name = \"a\"\nvalue = [{ name = \"x\", "+extra+" }, { name = \"y\", lab = \"config1\" }]\n")
+		if code, _, errs := command(t, "", "study", "run", path, "--out", filepath.Join(dir, "out")); code != exitUsage ||
+			!strings.Contains(errs, want) {
+			t.Errorf("%s: %d %s, want %s", extra, code, errs, want)
 		}
 	}
 	path := written(t, dir, "s.toml", "title = \"t\"\n[run]\nrun = \"-\"\n[[axis]]\nname = \"a\"\n"+

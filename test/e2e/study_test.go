@@ -5,11 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"doublet/test/external"
 	"doublet/test/long"
 	"doublet/test/program"
 )
@@ -95,4 +97,53 @@ value = [{ name = "small", setting = ["store.db_cache_entries=20"] }, { name = "
 		t.Fatal(err)
 	}
 	program.Want(t, string(page), "<h1>Caches</h1>", `">small, run 1</a>`, `">small, run 2</a>`, `">large, run 2</a>`)
+}
+
+// TestScript measures Dovecot and Postfix, which the script that comes with the program starts, and stops afterwards:
+// with a ledger, both servers metered, on one processor.
+func TestScript(t *testing.T) {
+	long.Test(t)
+	external.Need(t, "dovecot")
+	external.Need(t, "/usr/lib/dovecot/lmtp")
+	external.Need(t, "postfix")
+	external.Need(t, "taskset")
+	if os.Getuid() != 0 {
+		t.Skip("both start as root only")
+	}
+	dir, err := os.MkdirTemp("", "script") // not below a folder that only root may enter
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	servers := filepath.Join(dir, "servers")
+	args := append([]string{"bench", "lab", "--script", "dovecot-postfix", "--run", "r6mail", "--users", "4", "--people",
+		"5", "--cpus", "0", "--dir", servers, "--out", filepath.Join(dir, "out"), "--ledger", "--fail-if", "lost>0",
+		"--json"}, sped...)
+	text, err := program.Command(mustBinary(t), args...)
+	if err != nil {
+		t.Fatal(err, text)
+	}
+	r := parseBench(t, text)
+	if len(r.Steps) != 1 || r.Steps[0].Completed < 10 || r.Steps[0].Errors > 0 || len(r.Steps[0].Cores) != 2 ||
+		len(r.Ledger) != 1 || r.Ledger[0].Acknowledged < 10 {
+		t.Fatalf("%+v", r)
+	}
+	raw, err := os.ReadFile(r.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program.Want(t, string(raw), `"name":"dovecot+postfix"`, `"group":"dovecot"`, `"group":"postfix"`,
+		`"registered":5`)
+	if runtime.NumCPU() > 1 {
+		program.Want(t, string(raw), `"allowed":1`)
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
+		t.Errorf("left beside the run files: %v, %v", list, err)
+	}
+	if _, err := program.Command("pgrep", "-f", servers); err == nil {
+		t.Error("a process of the servers was left")
+	}
 }
