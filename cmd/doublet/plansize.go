@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"doublet/plan/size"
 
 	"github.com/spf13/cobra"
@@ -8,6 +10,7 @@ import (
 
 func (p planner) size() *cobra.Command {
 	var o pointFlags
+	var config2, config4 []string
 	r := size.Default()
 	cmd := &cobra.Command{
 		Use: "size RUN…", Args: count(1, 1000),
@@ -43,6 +46,9 @@ on your own machine with one command:
 	f.Float64Var(&r.MailboxGrowth, "mailbox-growth", r.MailboxGrowth, "growth of mail files a year")
 	f.Float64Var(&r.Years, "years", r.Years, "years to plan for")
 	f.IntVar(&r.Replicas, "replicas", r.Replicas, "servers that have each mail file")
+	f.StringSliceVar(&config2, "config2", nil,
+		"repeated runs of doublet bench lab config2: with --config4, the cost of a replica (default: document 004's)")
+	f.StringSliceVar(&config4, "config4", nil, "repeated runs of doublet bench lab config4")
 	f.IntVar(&r.Survive, "survive", r.Survive, "servers that may fail at the same time")
 	f.Float64Var(&r.Target, "target", r.Target, "share of processors, disk and network to use at most")
 	f.Float64Var(&r.P99, "p99", r.P99, "longest p99 in ms, 0 for any")
@@ -62,6 +68,9 @@ on your own machine with one command:
 		if err != nil {
 			return usage(err)
 		}
+		if err := o.replica(c, config2, config4); err != nil {
+			return err
+		}
 		a, err := size.Plan(c, r)
 		if err != nil {
 			return usage(err)
@@ -69,4 +78,23 @@ on your own machine with one command:
 		return p.finish(o.html, a, o.asJSON, a)
 	}
 	return cmd
+}
+
+// replica takes the cost of a replica from own runs, if there are any.
+func (o *pointFlags) replica(c *size.Calibration, config2, config4 []string) error {
+	if len(config2) == 0 && len(config4) == 0 {
+		return nil
+	}
+	if len(config2) == 0 || len(config4) == 0 {
+		return usage(errors.New("--config2 and --config4 need each other: the cost of a replica is their quotient"))
+	}
+	routing, err := o.points(config2)
+	if err != nil {
+		return err
+	}
+	both, err := o.points(config4)
+	if err != nil {
+		return err
+	}
+	return usage(c.MeasureReplica(routing, both))
 }

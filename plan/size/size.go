@@ -11,7 +11,6 @@ import (
 
 	"doublet/plan/estimate"
 	"doublet/plan/point"
-	"doublet/plan/study"
 )
 
 // Cost holds the use of a resource by a server: Fixed, and Slope for each active user.
@@ -95,7 +94,7 @@ func Calibrate(points []point.Point) (*Calibration, error) {
 	if c.cost(point.CPU) == nil {
 		return nil, fmt.Errorf("%w: no processor use: meter the server (--monitor), or give cpu_pct", ErrCalibration)
 	}
-	c.replicas()
+	c.published()
 	return c, nil
 }
 
@@ -157,25 +156,6 @@ func fit(points []point.Point, name, unit string) (*Cost, error) {
 		out.Slope.Low, out.Slope.Value, out.Slope.High = 0, max(0, out.Slope.Value), max(0, out.Slope.High)
 	}
 	return out, nil
-}
-
-// replicas sets the cost of a replica from document 004: the use of configuration 4 beyond a server with routing, of
-// light and medium users, each measured once: its bounds are those two values, and no interval of 95 %. Heavy users
-// were held back by the disk.
-func (c *Calibration) replicas() {
-	c.ReplicaFrom = "document 004, configuration 4 over 2: the range of light and medium users, measured once each"
-	c.Replica = estimate.Interval{Low: math.Inf(1), High: math.Inf(-1)}
-	n := 0.0
-	for _, r := range study.Rows("roles.csv") {
-		if r["users"] == "heavy" {
-			continue
-		}
-		v := r.Number("both")/r.Number("routing") - 1
-		c.Replica.Value += v
-		c.Replica.Low, c.Replica.High = min(c.Replica.Low, v), max(c.Replica.High, v)
-		n++
-	}
-	c.Replica.Value /= n
 }
 
 // Request describes the people and the kind of server.

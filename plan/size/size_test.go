@@ -372,3 +372,63 @@ func FuzzPlan(f *testing.F) {
 		}
 	})
 }
+
+// pair makes repeated steps of two servers that each use the given cores, with noise.
+func pair(seed uint64, cores, noise float64, n int) (out []point.Point) {
+	r := rand.New(rand.NewPCG(seed, 2))
+	for range n {
+		a, b := cores*(1+noise*r.NormFloat64()), cores*(1+noise*r.NormFloat64())
+		out = append(out, point.Point{Run: "c.run", Workload: "n8mail", Outcome: point.Measured, Users: 50, Speed: 10,
+			Processors: 2, Servers: map[string]float64{"one": a, "two": b}})
+	}
+	return out
+}
+
+// TestMeasureReplica checks the cost of a replica from own runs: its interval covers the true cost as often as it says,
+// and the answer uses it and names its runs.
+func TestMeasureReplica(t *testing.T) {
+	t.Parallel()
+	hits := 0
+	for seed := range uint64(400) {
+		c := calibrated(t)
+		if err := c.MeasureReplica(pair(seed, 0.2, 0.05, 5), pair(seed+1e6, 0.36, 0.05, 5)); err != nil {
+			t.Fatal(err)
+		}
+		if c.Replica.Low < 0.8 && c.Replica.High > 0.8 {
+			hits++
+		}
+	}
+	if hits < 400*92/100 || hits > 400*98/100 {
+		t.Errorf("%d of 400 intervals of 95 %% cover the cost", hits)
+	}
+	c, r := calibrated(t), Default()
+	r.People, r.Replicas, r.MailboxMB = 100000, 2, 1
+	before, err := Plan(c, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.MeasureReplica(pair(1, 0.2, 0.01, 3), pair(2, 0.22, 0.01, 3)); err != nil {
+		t.Fatal(err)
+	}
+	after, err := Plan(c, r)
+	// 1.1 times as much in all with the replica, in place of 2.52 times.
+	if err != nil || math.Abs(after.Limits[0].Need.Value/before.Limits[0].Need.Value-1.1/2.52) > 0.02 ||
+		!strings.Contains(after.Text(), "own runs, configuration 4 (c.run and 2 more)") {
+		t.Errorf("%v: %+v after %+v\n%s", err, after.Limits[0].Need, before.Limits[0].Need, after.Text())
+	}
+	other := pair(1, 0.2, 0.01, 3)
+	other[0].Users = 7
+	one := pair(1, 0.2, 0.01, 3)
+	delete(one[1].Servers, "two")
+	for want, points := range map[string][]point.Point{"differ in users": other, "has 1 metered servers": one,
+		"repeat it": pair(1, 0.2, 0.01, 1)} {
+		if err := calibrated(t).MeasureReplica(points, pair(2, 0.3, 0.01, 3)); !errors.Is(err, ErrCalibration) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if err := c.MeasureReplica(pair(1, 0.4, 0.01, 3), pair(2, 0.3, 0.01, 3)); err != nil || c.Replica.Low != 0 ||
+		c.Replica.Value != 0 {
+		t.Errorf("a replica that costs less than nothing: %+v, %v", c.Replica, err)
+	}
+}
