@@ -1,6 +1,6 @@
 # make run    build doublet and start the demo, data in ./data (ADDR=0.0.0.0: for other machines too; else on loopback)
 # make test   the tests that need Go alone and little time; make test-long runs the others too
-# The others: build check fuzz bench gen cross deb screens screenshots speed clean. Only Go is needed; make web, which builds the browser client
+# The others: build check fuzz bench gen cross deb screens screenshots speed studies clean. Only Go is needed; make web, which builds the browser client
 # anew where web/src was changed, needs Node.
 
 SHELL := /bin/bash
@@ -20,7 +20,7 @@ RACE_PACKAGES = $$(grep -rlE --include='*.go' --exclude-dir=node_modules '^\s*go
 # Folders with benchmarks, found by their functions.
 BENCH_PACKAGES ?= $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -r -n1 dirname | sort -u)
 
-.PHONY: build run test check fuzz bench gen cross deb web web-check screens screenshots speed clean sim figures test-long test-race test-e2e
+.PHONY: build run test check fuzz bench gen cross deb web web-check screens screenshots speed studies clean sim figures test-long test-race test-e2e
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/doublet ./cmd/doublet
@@ -47,6 +47,15 @@ screens:
 speed: build
 	npm --prefix test/e2e/web ci --no-fund --no-audit
 	node test/e2e/web/speed.mjs
+
+# The studies of doc/studies, measured on this machine, which should have nothing else to do: some hours, or under an hour with
+# SHORT=1. Stopped, the same command goes on where it was. STUDIES selects them; root is needed for the study servers.
+STUDIES ?= roles load replicators acknowledge partitions processors clients servers
+studies: build
+	@failed=; for s in $(STUDIES); do \
+		if [ $$s = servers ] && [ $$(id -u) != 0 ]; then echo "servers: left out, needs root"; continue; fi; \
+		bin/doublet study run $$s --out studies/$$s$(if $(SHORT),-short --short --for 6m) --doc doc/studies || failed="$$failed $$s"; \
+	done; if [ -n "$$failed" ]; then echo "without a report:$$failed (make studies goes on)"; exit 1; fi
 
 # Whether web/dist is what web/src makes: it is built anew, and must be the same.
 web-check: web

@@ -40,26 +40,47 @@ type first struct {
 	Study string `json:"study"`
 }
 
-// openJournal opens the journal of a folder, or begins it. It refuses that of another study. A run whose file is not
-// there is not listed: a power cut may keep the line and lose the file, or its new name.
-func openJournal(dir string, s *Study) (*journal, error) {
+// Runs returns the runs in the folder of a study. It changes nothing there, so that the study may be under way.
+func (s *Study) Runs(dir string) ([]Entry, error) {
+	j, whole, err := readJournal(dir, s)
+	if err == nil && whole == 0 {
+		return nil, bench.Usage("%s: no runs of the study", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return j.Entries, nil
+}
+
+// readJournal reads the journal of a folder, and returns the length of its whole lines: a crash may have cut the last
+// one off. It refuses that of another study. A run whose file is not there is not listed: a power cut may keep the line
+// and lose the file, or its new name.
+func readJournal(dir string, s *Study) (j *journal, whole int, err error) {
 	path := filepath.Join(dir, JournalName)
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return nil, 0, err
 	}
-	j := &journal{}
-	whole := bytes.LastIndexByte(text, '\n') + 1 // a crash may have cut the last line off
-	if whole > 0 {
+	j = &journal{}
+	if whole = bytes.LastIndexByte(text, '\n') + 1; whole > 0 {
 		if err := j.parse(text[:whole], s); err != nil {
-			return nil, bench.Usage("%s: %w", path, err)
+			return nil, 0, bench.Usage("%s: %w", path, err)
 		}
 	}
 	j.Entries = slices.DeleteFunc(j.Entries, func(e Entry) bool {
 		_, err := os.Stat(filepath.Join(dir, e.File))
 		return errors.Is(err, fs.ErrNotExist)
 	})
-	if j.file, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+	return j, whole, nil
+}
+
+// openJournal opens the journal of a folder, or begins it.
+func openJournal(dir string, s *Study) (*journal, error) {
+	j, whole, err := readJournal(dir, s)
+	if err != nil {
+		return nil, err
+	}
+	if j.file, err = os.OpenFile(filepath.Join(dir, JournalName), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, err
 	}
 	if err = j.file.Truncate(int64(whole)); err == nil {

@@ -23,10 +23,18 @@ const (
 // Measure measures a configuration: it writes one run file into the folder out and returns its path.
 type Measure func(ctx context.Context, job *Job, out string) (path string, err error)
 
-// Run measures what the folder does not have yet, and returns all runs of the study. tell is called with a message
-// before and after each run. An error of one, or the end of the context, ends Run; begun again, it goes on there.
-func (s *Study) Run(ctx context.Context, dir string, measure Measure, tell func(format string, args ...any)) (
-	entries []Entry, err error) {
+// Runner measures studies.
+type Runner struct {
+	Measure Measure
+	// Tell is called with a message before and after each run.
+	Tell func(format string, args ...any)
+	// Enough reports whether no further run should begin, nil for never. What is missing is measured the next time.
+	Enough func() bool
+}
+
+// Run measures what the folder does not have yet, and returns all runs of the study. An error of one, or the end of the
+// context, ends Run; begun again, it goes on there.
+func (s *Study) Run(ctx context.Context, dir string, x Runner) (entries []Entry, err error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
 	}
@@ -51,13 +59,17 @@ func (s *Study) Run(ctx context.Context, dir string, measure Measure, tell func(
 			if counts || n >= maxAttempts {
 				break
 			}
-			tell("run %d of %d: %s (attempt %d)", i+1, len(jobs), job.Name, n+1)
-			e, err := s.one(ctx, dir, job, measure)
+			if x.Enough != nil && x.Enough() {
+				x.Tell("the time is over before run %d of %d; the same command goes on there", i+1, len(jobs))
+				return j.Entries, nil
+			}
+			x.Tell("run %d of %d: %s (attempt %d)", i+1, len(jobs), job.Name, n+1)
+			e, err := s.one(ctx, dir, job, x.Measure)
 			if err != nil {
 				return j.Entries, fmt.Errorf("%s: %w", job.Name, err)
 			}
 			if e.Quarantined != "" {
-				tell("it does not count: %s", e.Quarantined)
+				x.Tell("it does not count: %s", e.Quarantined)
 			}
 			if err := j.add(e); err != nil {
 				return j.Entries, err

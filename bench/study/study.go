@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -126,6 +127,23 @@ func placed(err error) error {
 		return fmt.Errorf("line %d, column %d: %w", line, column, err)
 	}
 	return err
+}
+
+// short are the values of flags in a short form, in place of those of the file.
+var short = map[string]any{"speed": int64(60), "window": "20s", "init-scale": "1%", "max-settle": "40s"}
+
+// Short makes the short form of a study, for a first look: two runs of each configuration at most, of 20 s at 60 times
+// the speed, with smaller mailboxes. Its runs are not those of the study, and their reports are marked.
+func (s *Study) Short() error {
+	common := maps.Clone(s.Common)
+	if common == nil {
+		common = map[string]any{}
+	}
+	maps.Copy(common, short)
+	s.Common, s.Repeat = common, min(s.Repeat, 2)
+	s.Title += ", short form"
+	s.Hash += "-short"
+	return s.check()
 }
 
 // check refuses a study that cannot be run, and lists its configurations.

@@ -236,7 +236,7 @@ func TestResume(t *testing.T) {
 	t.Parallel()
 	s, dir := parsed(t, text), t.TempDir()
 	m := &machine{t: t, crash: 4}
-	if _, err := s.Run(t.Context(), dir, m.measure, silent); !errors.Is(err, errCrash) {
+	if _, err := s.Run(t.Context(), dir, Runner{Measure: m.measure, Tell: silent}); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
 	// The crash has cut the next line of the journal off.
@@ -250,7 +250,7 @@ func TestResume(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := s.Run(t.Context(), dir, m.measure, silent)
+	entries, err := s.Run(t.Context(), dir, Runner{Measure: m.measure, Tell: silent})
 	if err != nil || len(entries) != 12 || m.n != 13 || m.ran[3] != m.ran[4] {
 		t.Fatalf("%v: %d entries after %d runs: %q", err, len(entries), m.n, m.ran)
 	}
@@ -275,14 +275,14 @@ func TestResume(t *testing.T) {
 			}
 		}
 		before := m.n
-		again, err := s.Run(t.Context(), dir, m.measure, silent)
+		again, err := s.Run(t.Context(), dir, Runner{Measure: m.measure, Tell: silent})
 		if err != nil || m.n != before+lost || len(again) != 12 {
 			t.Errorf("%v: %d entries after %d runs", err, len(again), m.n)
 		}
 	}
 	// The folder belongs to this file.
 	other := parsed(t, strings.Replace(text, "seed = 5", "seed = 6", 1))
-	if _, err := other.Run(t.Context(), dir, m.measure, silent); err == nil ||
+	if _, err := other.Run(t.Context(), dir, Runner{Measure: m.measure, Tell: silent}); err == nil ||
 		!strings.Contains(err.Error(), "another study") {
 		t.Errorf("another file: %v", err)
 	}
@@ -296,7 +296,7 @@ func TestResume(t *testing.T) {
 		if err := os.WriteFile(journal, append(raw, line+"\n"...), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Run(t.Context(), dir, m.measure, silent); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := s.Run(t.Context(), dir, Runner{Measure: m.measure, Tell: silent}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", line, err)
 		}
 		if err := os.WriteFile(journal, raw, 0o600); err != nil {
@@ -311,7 +311,7 @@ func TestQuarantine(t *testing.T) {
 	s, dir := parsed(t, text), t.TempDir()
 	busy := bad["other programs used 30 % of the processors"]
 	m := &machine{t: t, change: map[int]func(*record.Run){2: busy, 5: busy, 6: busy, 7: busy}}
-	entries, err := s.Run(t.Context(), dir, m.measure, silent)
+	entries, err := s.Run(t.Context(), dir, Runner{Measure: m.measure, Tell: silent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,14 +343,72 @@ func TestInterrupted(t *testing.T) {
 	s, dir := parsed(t, text), t.TempDir()
 	ctx, stop := context.WithCancel(t.Context())
 	m := &machine{t: t}
-	entries, err := s.Run(ctx, dir, func(ctx context.Context, job *Job, out string) (string, error) {
+	entries, err := s.Run(ctx, dir, Runner{Tell: silent, Measure: func(ctx context.Context, job *Job, out string) (string, error) {
 		if m.n == 2 {
 			stop()
 		}
 		return m.measure(ctx, job, out)
-	}, silent)
+	}})
 	if !errors.Is(err, context.Canceled) || len(entries) != 2 || m.n != 3 {
 		t.Errorf("%v: %d entries after %d runs", err, len(entries), m.n)
+	}
+}
+
+// TestEnough checks that no run begins after the time is over, that the study goes on there the next time, and that
+// Runs returns what there is without a change.
+func TestEnough(t *testing.T) {
+	t.Parallel()
+	s, dir := parsed(t, text), t.TempDir()
+	if list, err := s.Runs(dir); err == nil || !strings.Contains(err.Error(), "no runs") {
+		t.Errorf("a folder without a study: %v, %v", list, err)
+	}
+	m := &machine{t: t}
+	x := Runner{Measure: m.measure, Tell: silent, Enough: func() bool { return m.n >= 5 }}
+	entries, err := s.Run(t.Context(), dir, x)
+	if err != nil || len(entries) != 5 || m.n != 5 {
+		t.Fatalf("%v: %d entries after %d runs", err, len(entries), m.n)
+	}
+	// A run is under way.
+	stray := filepath.Join(dir, runs, "under-way.run")
+	if err := os.WriteFile(stray, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := s.Runs(dir); err != nil || !slices.Equal(list, entries) {
+		t.Errorf("%v, %v", list, err)
+	}
+	if _, err := os.Stat(stray); err != nil {
+		t.Errorf("Runs has moved a run file: %v", err)
+	}
+	if entries, err = s.Run(t.Context(), dir, Runner{Measure: m.measure, Tell: silent}); err != nil ||
+		len(entries) != 12 || m.n != 12 {
+		t.Errorf("%v: %d entries after %d runs", err, len(entries), m.n)
+	}
+}
+
+// TestShort checks that the short form is another study, with the flags that make it short.
+func TestShort(t *testing.T) {
+	t.Parallel()
+	whole, s := parsed(t, text), parsed(t, text)
+	if err := s.Short(); err != nil {
+		t.Fatal(err)
+	}
+	if s.Hash == whole.Hash || s.Title == whole.Title || len(s.Cells()) != len(whole.Cells()) || s.Repeat != 2 {
+		t.Errorf("%+v", s)
+	}
+	for _, want := range []Flag{{"speed", "60"}, {"window", "20s"}, {"people", "50"}} {
+		if !slices.Contains(s.Cells()[0].Flags, want) || want.Name != "people" &&
+			slices.Contains(whole.Cells()[0].Flags, want) {
+			t.Errorf("%v in %v", want, s.Cells()[0].Flags)
+		}
+	}
+	for _, name := range Names() {
+		s, _, err := Load(name)
+		if err == nil {
+			err = s.Short()
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"doublet/bench/record"
 	"doublet/bench/report"
 	"doublet/bench/study"
 	"doublet/lab"
+	"doublet/plan/cluster"
 	"doublet/plan/compare"
 	"doublet/plan/page"
 	"doublet/plan/point"
 	"doublet/plan/scaling"
+	"doublet/plan/size"
 
 	"github.com/spf13/cobra"
 )
@@ -24,7 +28,7 @@ type studies struct{ *app }
 
 func (x studies) command() *cobra.Command {
 	return group("study", "measure a matrix of configurations, in random order and with repeats", studyHelp, x.list(),
-		x.show(), x.run())
+		x.show(), x.run(), x.reports())
 }
 
 const studyHelp = `Measure the configurations of a study, each several times and in random order, as doublet bench lab
@@ -35,6 +39,7 @@ command goes on where it was.
   doublet study list                        the studies that come with the program
   doublet study show roles > mine.toml      the file of one, to begin one's own with
   doublet study run mine.toml --out mine    measure it; the report is mine/report.html
+  doublet study report mine.toml --out mine the report anew, of the runs that there are
 
 The table [run] of a file holds the flags of doublet bench lab that all configurations share. Each [[axis]] has values
 with a name and the flags that differ; the configurations are all combinations of a value of each axis.`
@@ -70,22 +75,47 @@ func (x studies) show() *cobra.Command {
 	}
 }
 
+// studyFlags are the flags of doublet study run and report.
+type studyFlags struct {
+	out, doc string
+	short    bool
+	asJSON   bool
+}
+
+func (o *studyFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.out, "out", "", "folder of the runs and the report (default: the name of the study)")
+	f.BoolVar(&o.short, "short", false, "the short form: two runs of 20 s at 60 times the speed; a folder of its own")
+	f.StringVar(&o.doc, "doc", "", "also write the report as NAME.md with pictures into this folder")
+	f.BoolVar(&o.asJSON, "json", false, "print the comparison as JSON")
+}
+
+// load reads a study, and returns its name.
+func (o *studyFlags) load(name string) (*study.Study, string, error) {
+	s, _, err := study.Load(name)
+	if err == nil && o.short {
+		err = s.Short()
+	}
+	name = strings.TrimSuffix(filepath.Base(name), ".toml")
+	if o.out == "" {
+		o.out = name
+	}
+	return s, name, err
+}
+
 func (x studies) run() *cobra.Command {
-	var out string
-	var asJSON bool
+	var o studyFlags
+	var limit time.Duration
 	cmd := &cobra.Command{
 		Use: "run STUDY", Short: "measure a study, or go on with it, and write its report", Args: count(1, 1),
 		Long: studyHelp,
 	}
-	cmd.Flags().StringVar(&out, "out", "", "folder of the runs and the report (default: the name of the study)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the comparison as JSON")
+	o.add(cmd)
+	cmd.Flags().DurationVar(&limit, "for", 0, "begin no further run after this time; report what there is (default: any)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, _, err := study.Load(args[0])
+		s, name, err := o.load(args[0])
 		if err != nil {
 			return err
-		}
-		if out == "" {
-			out = strings.TrimSuffix(filepath.Base(args[0]), ".toml")
 		}
 		w := workbench(x)
 		for _, c := range s.Cells() {
@@ -95,17 +125,43 @@ func (x studies) run() *cobra.Command {
 		}
 		ctx, stop := untilHangup(cmd.Context())
 		defer stop()
-		note := w.console().Note
-		entries, err := s.Run(ctx, out, func(ctx context.Context, job *study.Job, to string) (string, error) {
-			return w.measureCell(ctx, job, filepath.Join(out, "servers"), to)
-		}, func(format string, args ...any) { note(true, "study: "+format, args...) })
+		note, clock := w.console().Note, w.env().Clock
+		begun := clock.Now()
+		entries, err := s.Run(ctx, o.out, study.Runner{
+			Measure: func(ctx context.Context, job *study.Job, to string) (string, error) {
+				return w.measureCell(ctx, job, filepath.Join(o.out, "servers"), to)
+			},
+			Tell:   func(format string, args ...any) { note(true, "study: "+format, args...) },
+			Enough: func() bool { return limit > 0 && clock.Now().Sub(begun) >= limit },
+		})
 		if err != nil {
 			if ctx.Err() != nil {
-				err = errors.Join(err, fmt.Errorf("run it again with --out %s to go on", out))
+				err = errors.Join(err, fmt.Errorf("run it again with --out %s to go on", o.out))
 			}
 			return err
 		}
-		return x.report(s, entries, out, asJSON)
+		return x.report(s, name, entries, &o)
+	}
+	return cmd
+}
+
+func (x studies) reports() *cobra.Command {
+	var o studyFlags
+	cmd := &cobra.Command{
+		Use: "report STUDY", Short: "write the report of the runs that a study has so far", Args: count(1, 1),
+		Long: "Write the report of a study anew from the run files in its folder, and measure nothing.",
+	}
+	o.add(cmd)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		s, name, err := o.load(args[0])
+		if err != nil {
+			return err
+		}
+		entries, err := s.Runs(o.out)
+		if err != nil {
+			return err
+		}
+		return x.report(s, name, entries, &o)
 	}
 	return cmd
 }
@@ -158,15 +214,15 @@ func (w workbench) measureCell(ctx context.Context, job *study.Job, dir, out str
 }
 
 // report writes the report of each run, and that of the study, and prints the comparison.
-func (x studies) report(s *study.Study, entries []study.Entry, dir string, asJSON bool) error {
-	section := page.Section{Title: "Runs"}
+func (x studies) report(s *study.Study, name string, entries []study.Entry, o *studyFlags) error {
+	runs := page.Section{Title: "Runs"}
 	legs := make([]compare.Leg, len(s.Cells()))
 	for i, c := range s.Cells() {
 		legs[i].Name = c.Name
 	}
 	var all []*record.Run
 	for _, e := range entries {
-		path := filepath.Join(dir, e.File)
+		path := filepath.Join(o.out, e.File)
 		r, err := record.ReadFile(path)
 		if err != nil {
 			return err
@@ -182,7 +238,7 @@ func (x studies) report(s *study.Study, entries []study.Entry, dir string, asJSO
 		} else {
 			note = "does not count: " + note
 		}
-		section.Links = append(section.Links, page.Link{
+		runs.Links = append(runs.Links, page.Link{
 			Path: strings.TrimSuffix(filepath.ToSlash(e.File), ".run") + ".html",
 			Text: fmt.Sprintf("%s, run %d", e.Name, e.Repeat+1), Note: note,
 		})
@@ -193,14 +249,29 @@ func (x studies) report(s *study.Study, entries []study.Entry, dir string, asJSO
 	}
 	p := result.Page()
 	p.Kicker, p.Title = "Doublet study", s.Title
-	if r := scaled(legs); r != nil {
-		p.Sections = append(p.Sections, r.Sections()...)
-	}
-	p.Sections = append(p.Sections, section)
-	if err := x.savePage(filepath.Join(dir, "report.html"), p); err != nil {
+	p.Sections = slices.Concat([]page.Section{measuredOn(all, entries)}, p.Sections, conclusions(s.Cells(), legs),
+		[]page.Section{runs})
+	if err := x.savePage(filepath.Join(o.out, "report.html"), p); err != nil {
 		return err
 	}
-	return x.print(asJSON, result)
+	if o.doc != "" {
+		if err := p.SaveMarkdown(o.doc, name); err != nil {
+			return err
+		}
+	}
+	return x.print(o.asJSON, result)
+}
+
+// measuredOn tells the machine and the number of runs.
+func measuredOn(all []*record.Run, entries []study.Entry) page.Section {
+	s := page.Section{Title: "Measured on"}
+	for _, f := range report.Of(all[0]).Facts {
+		if slices.Contains([]string{"Server machine", "Driver machine", "Driver", "Begun"}, f[0]) {
+			s.List = append(s.List, f[0]+": "+f[1])
+		}
+	}
+	s.List = append(s.List, fmt.Sprintf("%d runs that count, %d that were set aside", len(all), len(entries)-len(all)))
+	return s
 }
 
 // compared compares the configurations that have a run which counts. What the runs differ in besides is marked.
@@ -224,22 +295,49 @@ func compared(legs []compare.Leg, all []*record.Run) (*compare.Report, error) {
 	return compare.Configurations(usable, marks...)
 }
 
-// scaled returns the scaling of configurations that differ in processors or partitions, nil for others and for steps
-// that do not carry it.
-func scaled(legs []compare.Leg) *scaling.Report {
+// conclusions returns what follows from the configurations beside their comparison: scaling, where they differ in
+// processors or partitions; the roles of a cluster, where they are document 004's four; and how well one half of the
+// runs predicts the other, where there are enough numbers of users.
+func conclusions(cells []study.Cell, legs []compare.Leg) (out []page.Section) {
+	usable := make([][]point.Point, len(legs))
 	var all []point.Point
 	for i := range legs {
-		if usable, err := point.Usable(legs[i].Points); err == nil {
-			all = append(all, usable...)
+		if points, err := point.Usable(legs[i].Points); err == nil {
+			usable[i], all = points, append(all, points...)
 		}
 	}
 	same := func(p *point.Point) [2]int { return [2]int{p.Processors, p.Partitions} }
-	if len(all) == 0 || point.Same(all, "configuration", same) == nil {
-		return nil
+	if len(all) > 0 && point.Same(all, "configuration", same) != nil {
+		if r, err := scaling.Analyse(all, publishedCurves(), 0); err == nil {
+			out = append(out, r.Sections()...)
+		}
 	}
-	r, err := scaling.Analyse(all, publishedCurves(), 0)
-	if err != nil {
-		return nil
+	if len(cells) == 4 && !slices.ContainsFunc([]int{0, 1, 2, 3}, func(i int) bool {
+		return cells[i].Lab != fmt.Sprintf("config%d", i+1)
+	}) {
+		s := page.Section{Title: "Processors by role"}
+		if r, err := cluster.ByRole(cluster.Configurations{Single: usable[0], Routing: usable[1], Standby: usable[2],
+			Both: usable[3]}); err == nil {
+			s.List = strings.Split(strings.TrimSpace(r.Text()), "\n")
+		} else {
+			s.Text = "No answer: " + err.Error()
+		}
+		out = append(out, s)
 	}
-	return r
+	predictions := page.Section{Title: "One half of the runs predicts the other",
+		Head: []string{"configuration", "active users", "cores predicted", "cores measured", "within"}}
+	for i := range usable {
+		list, err := size.CrossCheck(usable[i])
+		if err != nil {
+			continue // too few numbers of users or repeats
+		}
+		for _, x := range list {
+			predictions.Rows = append(predictions.Rows, []string{legs[i].Name, fmt.Sprintf("%.0f", x.Load),
+				size.Precise(x.Predicted), fmt.Sprintf("%.3g", x.Measured), fmt.Sprint(x.Within)})
+		}
+	}
+	if len(predictions.Rows) > 0 {
+		out = append(out, predictions)
+	}
+	return out
 }

@@ -2,13 +2,17 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"doublet/bench/record"
 	"doublet/bench/study"
+	"doublet/plan/compare"
+	"doublet/plan/point"
 )
 
 // TestStudies checks that bench lab accepts each configuration of the studies that come with the program.
@@ -121,7 +125,7 @@ func TestStudyReport(t *testing.T) {
 	entries = append(entries, study.Entry{Name: "one", File: "quarantine/q.run", Quarantined: "100 users: unsteady"})
 	var out, errs strings.Builder
 	x := studies{&app{streams: streams{out: &out, err: &errs}}}
-	if err := x.report(s, entries, dir, false); err != nil {
+	if err := x.report(s, "s", entries, &studyFlags{out: dir, doc: filepath.Join(dir, "doc")}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "Resource usage at 200 users") || !strings.Contains(out.String(), " one ") {
@@ -137,12 +141,12 @@ func TestStudyReport(t *testing.T) {
 			t.Errorf("%q is missing", want)
 		}
 	}
-	for _, f := range []string{"runs/dd.html", "quarantine/q.html"} {
+	for _, f := range []string{"runs/dd.html", "quarantine/q.html", "doc/s.md", "doc/s-01.svg"} {
 		if _, err := os.Stat(filepath.Join(dir, f)); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := x.report(s, entries[4:], dir, false); err == nil || !strings.Contains(err.Error(), "fewer than two") {
+	if err := x.report(s, "s", entries[4:], &studyFlags{out: dir}); err == nil || !strings.Contains(err.Error(), "fewer than two") {
 		t.Errorf("a study without a run that counts: %v", err)
 	}
 }
@@ -179,12 +183,51 @@ func TestStudyScaling(t *testing.T) {
 			entries = append(entries, study.Entry{Index: i % 2, Repeat: i / 2, Name: s.Cells()[i%2].Name, File: name})
 		}
 		x := studies{&app{streams: streams{out: &bytes.Buffer{}, err: &bytes.Buffer{}}}}
-		if err := x.report(s, entries, dir, false); err != nil {
+		if err := x.report(s, "s", entries, &studyFlags{out: dir, doc: filepath.Join(dir, "doc")}); err != nil {
 			t.Fatal(err)
 		}
 		page, err := os.ReadFile(filepath.Join(dir, "report.html"))
 		if err != nil || !strings.Contains(string(page), want) || !strings.Contains(string(page), "ITR against users") {
 			t.Errorf("%v: no %q in the report", err, want)
 		}
+	}
+}
+
+// TestConclusions checks what a report has beside the comparison: the roles of document 004's configurations, or why
+// there are none, and the prediction of one half of the runs from the other.
+func TestConclusions(t *testing.T) {
+	t.Parallel()
+	steps := func(server float64, servers ...string) (out []point.Point) {
+		for run := range 2 {
+			for k, users := range []int{100, 200, 400} {
+				p := point.Point{Run: fmt.Sprint("run", run), Workload: "n8mail", Outcome: point.Measured, Users: users,
+					Speed: 1, Processors: 2, Partitions: 1, Rate: float64(users), Servers: map[string]float64{},
+					Use: map[string]float64{point.CPU: (0.1 + 0.001*float64(users)) * (1 + 0.001*float64((run+k)%2))}}
+				for _, name := range servers {
+					p.Servers[name] = server
+				}
+				out = append(out, p)
+			}
+		}
+		return out
+	}
+	cells := []study.Cell{{Lab: "config1"}, {Lab: "config2"}, {Lab: "config3"}, {Lab: "config4"}}
+	legs := []compare.Leg{{Name: "one", Points: steps(0.1, "a")}, {Name: "two", Points: steps(0.2, "a", "b")},
+		{Name: "three", Points: steps(0.3, "a", "b")}, {Name: "four", Points: steps(0.4, "a", "b")}}
+	text := func(cells []study.Cell) string { return fmt.Sprint(conclusions(cells, legs)) }
+	if got := text(cells); !strings.Contains(got, "Processors by role") || !strings.Contains(got, "differ in users") ||
+		!strings.Contains(got, "predicts the other") || !strings.Contains(got, "true") {
+		t.Error(got)
+	}
+	for i := range legs {
+		legs[i].Points = slices.DeleteFunc(legs[i].Points, func(p point.Point) bool { return p.Users != 200 })
+	}
+	if got := text(cells); !strings.Contains(got, "cores of a server by role, 200 users") ||
+		strings.Contains(got, "predicts the other") {
+		t.Error(got)
+	}
+	cells[3].Lab = "pulse"
+	if got := text(cells); strings.Contains(got, "role") {
+		t.Error(got)
 	}
 }

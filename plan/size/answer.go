@@ -286,7 +286,7 @@ func (a *Answer) Text() string {
 			"measured: %s: fixed %s, an active user %s (%s)\n",
 			c.Name,
 			Span(c.Fixed),
-			precise(c.Slope),
+			Precise(c.Slope),
 			c.From,
 		)
 	}
@@ -296,6 +296,7 @@ func (a *Answer) Text() string {
 	return b.String()
 }
 
-func precise(i estimate.Interval) string {
+// Precise formats a small number with its interval.
+func Precise(i estimate.Interval) string {
 	return fmt.Sprintf("%.3g (%.3g to %.3g)", i.Value, i.Low, i.High)
 }

@@ -21,7 +21,7 @@ var parsed = template.Must(template.New("size").Parse(pageHTML))
 func (a *Answer) HTML(w io.Writer) error {
 	var costs [][]string
 	for _, c := range a.Calibration.Costs {
-		costs = append(costs, []string{c.Name, Span(c.Fixed), precise(c.Slope), c.Unit, c.From})
+		costs = append(costs, []string{c.Name, Span(c.Fixed), Precise(c.Slope), c.Unit, c.From})
 	}
 	err := parsed.Execute(
 		w,

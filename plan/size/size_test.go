@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -430,5 +431,44 @@ func TestMeasureReplica(t *testing.T) {
 	if err := c.MeasureReplica(pair(1, 0.4, 0.01, 3), pair(2, 0.3, 0.01, 3)); err != nil || c.Replica.Low != 0 ||
 		c.Replica.Value != 0 {
 		t.Errorf("a replica that costs less than nothing: %+v, %v", c.Replica, err)
+	}
+}
+
+// TestCrossCheck predicts one half of the runs from the other: steps of the same server lie within the prediction, those
+// of a server that needs twice as much do not.
+func TestCrossCheck(t *testing.T) {
+	t.Parallel()
+	within, n := 0, 0
+	for seed := range uint64(100) {
+		points := measured(seed, 0.02, 50, 100, 200, 300)
+		for i := range points {
+			points[i].Run = fmt.Sprint("run", i%2)
+		}
+		list, err := CrossCheck(points)
+		if err != nil || len(list) != 4 {
+			t.Fatal(list, err)
+		}
+		for _, x := range list {
+			if n++; x.Within {
+				within++
+			}
+		}
+	}
+	if within < n*85/100 {
+		t.Errorf("%d of %d steps are within their prediction", within, n)
+	}
+	points := measured(1, 0.01, 50, 100, 200, 300)
+	for i := range points {
+		points[i].Run = fmt.Sprint("run", i%2)
+		if i%2 == 1 {
+			points[i].Use[point.CPU] *= 2
+		}
+	}
+	list, err := CrossCheck(points)
+	if err != nil || slices.ContainsFunc(list, func(x Predicted) bool { return x.Within }) {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if _, err := CrossCheck(measured(1, 0.01, 50, 100, 200)); !errors.Is(err, ErrCalibration) {
+		t.Errorf("one run: %v", err)
 	}
 }

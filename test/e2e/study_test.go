@@ -77,7 +77,8 @@ value = [{ name = "small", setting = ["store.db_cache_entries=20"] }, { name = "
 	}
 	end(os.Kill)
 	before := finished()
-	stdout := program.Run(t, "", nil, path, "study", "run", file, "--out", out, "--json")
+	stdout := program.Run(t, "", nil, path, "study", "run", file, "--out", out, "--json", "--doc",
+		filepath.Join(dir, "doc"))
 	_, stdout, _ = strings.Cut(stdout, "{\n")
 	var r struct {
 		Legs []string         `json:"legs"`
@@ -92,6 +93,11 @@ value = [{ name = "small", setting = ["store.db_cache_entries=20"] }, { name = "
 	if len(pids()) != 0 {
 		t.Errorf("servers were left: %q", pids())
 	}
+	document, err := os.ReadFile(filepath.Join(dir, "doc", "study.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program.Want(t, string(document), "# Caches", "## Resources", "](study-01.svg)")
 	page, err := os.ReadFile(filepath.Join(out, "report.html"))
 	if err != nil {
 		t.Fatal(err)
