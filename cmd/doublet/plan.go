@@ -28,7 +28,7 @@ type planner struct{ *app }
 
 func (p planner) command() *cobra.Command {
 	return group("plan", "what servers cost, how they scale, and how many are needed", planHelp,
-		p.production(), p.scaling(), p.compare(), p.cluster(), p.size(), p.study())
+		p.production(), p.scaling(), p.compare(), p.cluster(), p.size(), p.workload(), p.study())
 }
 
 const planHelp = `Measure servers in production before and after a change, see how they scale, compare releases,

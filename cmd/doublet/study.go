@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -255,11 +256,33 @@ func (x studies) report(s *study.Study, name string, entries []study.Entry, o *s
 		return err
 	}
 	if o.doc != "" {
-		if err := p.SaveMarkdown(o.doc, name); err != nil {
+		if err := saveDocument(o.doc, name, p.Markdown(name)); err != nil {
 			return err
 		}
 	}
 	return x.print(o.asJSON, result)
+}
+
+// saveDocument writes the files of a document, which everybody may read, and removes pictures that an earlier report had.
+func saveDocument(dir, name string, files map[string]string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // documents
+		return err
+	}
+	old, err := filepath.Glob(filepath.Join(dir, name+"-[0-9][0-9].svg"))
+	if err != nil {
+		return err
+	}
+	for _, path := range old {
+		if _, stays := files[filepath.Base(path)]; !stays {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	for file, text := range files {
+		path := filepath.Join(dir, file)
+		err = errors.Join(err, os.WriteFile(path, []byte(text), 0o644), //nolint:gosec // documents
+			os.Chmod(path, 0o644)) //nolint:gosec // the process has a mask of 077
+	}
+	return err
 }
 
 // measuredOn tells the machine and the number of runs.

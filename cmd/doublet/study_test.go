@@ -125,8 +125,15 @@ func TestStudyReport(t *testing.T) {
 	entries = append(entries, study.Entry{Name: "one", File: "quarantine/q.run", Quarantined: "100 users: unsteady"})
 	var out, errs strings.Builder
 	x := studies{&app{streams: streams{out: &out, err: &errs}}}
-	if err := x.report(s, "s", entries, &studyFlags{out: dir, doc: filepath.Join(dir, "doc")}); err != nil {
+	doc := filepath.Join(dir, "doc")
+	if err := saveDocument(doc, "s", map[string]string{"s-99.svg": "of an earlier report"}); err != nil {
 		t.Fatal(err)
+	}
+	if err := x.report(s, "s", entries, &studyFlags{out: dir, doc: doc}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(doc, "s-99.svg")); err == nil {
+		t.Error("a picture of an earlier report is there")
 	}
 	if !strings.Contains(out.String(), "Resource usage at 200 users") || !strings.Contains(out.String(), " one ") {
 		t.Error(out.String())

@@ -280,7 +280,7 @@ func (r *Report) Page() *page.Page {
 // bars returns the figures of a resource: its values, and their changes from the first leg. A change that is not known
 // keeps its place, so that the bars of the others stand above their own number of users.
 func (r *Report) bars(resource string) (values, change *chart.Bars) {
-	values = &chart.Bars{Title: resource, Y: resource}
+	values = &chart.Bars{Title: resource, Y: resource, Note: "by active users"}
 	change = &chart.Bars{Title: "Change of " + resource, Y: "percent",
 		Note: "from " + r.Legs[0] + "; with 95 % intervals"}
 	values.Series = make([]chart.Bar, len(r.Legs))

@@ -2,39 +2,22 @@ package page
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"unicode"
 
 	"doublet/stat/chart"
 )
 
-// SaveMarkdown writes the page as dir/NAME.md, with its figures as files dir/NAME-….svg beside it. It removes pictures
-// of an earlier page of that name. Links to files beside the page are left out.
-func (p *Page) SaveMarkdown(dir, name string) error {
-	old, err := filepath.Glob(filepath.Join(dir, name+"-*.svg"))
-	if err != nil {
-		return fmt.Errorf("page: %w", err)
-	}
-	for _, path := range old {
-		if err := os.Remove(path); err != nil {
-			return fmt.Errorf("page: %w", err)
-		}
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // documents
-		return fmt.Errorf("page: %w", err)
-	}
-	save := func(name, text string) error {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // documents
-			return fmt.Errorf("page: %w", err)
-		}
-		return nil
-	}
+// Markdown returns the page as NAME.md, with its figures as files NAME-….svg beside it: texts by the names of the files.
+// Links to files beside the page are left out.
+func (p *Page) Markdown(name string) map[string]string {
+	files := map[string]string{}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s\n", plain(p.Title), p.Method)
-	list(&b, "Marks of the runs", p.Marks)
-	n := 0
+	if len(p.Marks) > 0 {
+		b.WriteString("\nMarks of the runs:\n")
+		list(&b, p.Marks)
+	}
 	for i := range p.Sections {
 		s := &p.Sections[i]
 		if len(s.Figures)+len(s.Rows)+len(s.List) == 0 && s.Text == "" {
@@ -44,23 +27,16 @@ func (p *Page) SaveMarkdown(dir, name string) error {
 		if s.Text != "" {
 			fmt.Fprintf(&b, "\n%s\n", s.Text)
 		}
-		for _, line := range s.List {
-			fmt.Fprintf(&b, "\n- %s", plain(line))
-		}
-		if len(s.List) > 0 {
-			b.WriteByte('\n')
-		}
+		list(&b, s.List)
 		s.table(&b)
 		for _, f := range s.Figures {
-			n++
-			picture := fmt.Sprintf("%s-%02d.svg", name, n)
-			if err := save(picture, chart.Picture(string(f.SVG()))); err != nil {
-				return err
-			}
+			picture := fmt.Sprintf("%s-%02d.svg", name, len(files)+1)
+			files[picture] = chart.Picture(string(f.SVG()))
 			fmt.Fprintf(&b, "\n![%s](%s)\n", strings.NewReplacer("[", "(", "]", ")").Replace(plain(titleOf(f))), picture)
 		}
 	}
-	return save(name+".md", b.String())
+	files[name+".md"] = b.String()
+	return files
 }
 
 // titleOf returns the title of a figure.
@@ -74,11 +50,11 @@ func titleOf(f Figure) string {
 	return "figure"
 }
 
-func list(b *strings.Builder, title string, lines []string) {
-	if len(lines) == 0 {
-		return
+// list writes the lines of a list, if there are some.
+func list(b *strings.Builder, lines []string) {
+	if len(lines) > 0 {
+		b.WriteByte('\n')
 	}
-	fmt.Fprintf(b, "\n%s:\n\n", title)
 	for _, line := range lines {
 		fmt.Fprintf(b, "- %s\n", plain(line))
 	}
