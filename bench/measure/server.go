@@ -202,8 +202,8 @@ func (s *Server) Adapt(p *run.Plan) {
 	}
 }
 
-// Watch implements [Site]. It meters a monitor's machine, the named groups of processes, or the Doublet if its doors are
-// driven.
+// Watch implements [Site]. It meters a monitor's machine, the named groups of processes, or the Doublet if its doors
+// are driven.
 func (s *Server) Watch(j *Job) (*watch.Watch, error) {
 	var own []watch.Statistics
 	if s.Processes.Metrics != "" {

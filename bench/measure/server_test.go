@@ -109,8 +109,9 @@ func TestOwnDoors(t *testing.T) {
 	for _, c := range []struct {
 		doors map[string]string
 		own   bool
-	}{{nil, true}, {map[string]string{"imap": "127.0.0.1:143"}, true}, {map[string]string{"jmap": "localhost:8080"}, true},
-		{map[string]string{"imap": "127.0.0.1:144"}, false}, {map[string]string{"imap": "mail.example.org:143"}, false}} {
+	}{{nil, true}, {map[string]string{"imap": "127.0.0.1:143"}, true},
+		{map[string]string{"jmap": "localhost:8080"}, true}, {map[string]string{"imap": "127.0.0.1:144"}, false},
+		{map[string]string{"imap": "mail.example.org:143"}, false}} {
 		s := &Server{Doors: c.doors, Doublet: d}
 		if _, _, err := s.Enter(t.Context(), j, 1); err != nil {
 			t.Fatal(err)

@@ -560,7 +560,8 @@ func TestComparable(t *testing.T) {
 func TestAllowedProcessors(t *testing.T) {
 	t.Parallel()
 	all, one := made("A", []int{100}, linear), made("B", []int{100}, linear)
-	all.Header.Server, one.Header.Server = &record.Host{Name: "m", CPUs: 2}, &record.Host{Name: "m", CPUs: 2, Allowed: 1}
+	all.Header.Server = &record.Host{Name: "m", CPUs: 2}
+	one.Header.Server = &record.Host{Name: "m", CPUs: 2, Allowed: 1}
 	a, b := Of(all).Steps[0], Of(one).Steps[0]
 	if !(a.CPU > 0) || math.Abs(b.CPU-2*a.CPU) > 1e-9 || math.Abs(a.ITR-2*b.ITR) > 1e-9 {
 		t.Errorf("of two processors %g %% and ITR %g, of one %g %% and ITR %g", a.CPU, a.ITR, b.CPU, b.ITR)

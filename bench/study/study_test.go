@@ -296,7 +296,8 @@ func TestResume(t *testing.T) {
 		if err := os.WriteFile(journal, append(raw, line+"\n"...), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Run(t.Context(), dir, Runner{Measure: m.measure, Tell: silent}); err == nil || !strings.Contains(err.Error(), want) {
+		_, err = s.Run(t.Context(), dir, Runner{Measure: m.measure, Tell: silent})
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", line, err)
 		}
 		if err := os.WriteFile(journal, raw, 0o600); err != nil {
@@ -343,12 +344,13 @@ func TestInterrupted(t *testing.T) {
 	s, dir := parsed(t, text), t.TempDir()
 	ctx, stop := context.WithCancel(t.Context())
 	m := &machine{t: t}
-	entries, err := s.Run(ctx, dir, Runner{Tell: silent, Measure: func(ctx context.Context, job *Job, out string) (string, error) {
+	interrupted := func(ctx context.Context, job *Job, out string) (string, error) {
 		if m.n == 2 {
 			stop()
 		}
 		return m.measure(ctx, job, out)
-	}})
+	}
+	entries, err := s.Run(ctx, dir, Runner{Tell: silent, Measure: interrupted})
 	if !errors.Is(err, context.Canceled) || len(entries) != 2 || m.n != 3 {
 		t.Errorf("%v: %d entries after %d runs", err, len(entries), m.n)
 	}

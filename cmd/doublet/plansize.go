@@ -80,7 +80,7 @@ on your own machine with one command:
 	return cmd
 }
 
-// replica takes the cost of a replica from own runs, if there are any.
+// replica sets the cost of a replica from own runs, if there are any.
 func (o *pointFlags) replica(c *size.Calibration, config2, config4 []string) error {
 	if len(config2) == 0 && len(config4) == 0 {
 		return nil

@@ -41,7 +41,10 @@ Logs are as syslog or these programs write them; - is the standard input, for co
 		if err != nil {
 			return usage(err)
 		}
-		text := c.Workload(o)
+		text, err := c.Workload(o)
+		if err != nil {
+			return err
+		}
 		if _, err := workload.Parse(o.Name, []byte(text)); err != nil {
 			return usage(errors.Join(errors.New("these logs make no workload"), err))
 		}

@@ -112,7 +112,8 @@ func (x studies) run() *cobra.Command {
 		Long: studyHelp,
 	}
 	o.add(cmd)
-	cmd.Flags().DurationVar(&limit, "for", 0, "begin no further run after this time; report what there is (default: any)")
+	cmd.Flags().DurationVar(&limit, "for", 0,
+		"begin no further run after this time, and report what there is (default: measure all)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, name, err := o.load(args[0])
 		if err != nil {
@@ -263,7 +264,7 @@ func (x studies) report(s *study.Study, name string, entries []study.Entry, o *s
 	return x.print(o.asJSON, result)
 }
 
-// saveDocument writes the files of a document, which everybody may read, and removes pictures that an earlier report had.
+// saveDocument writes the files of a document, which everybody may read, and removes pictures of an earlier report.
 func saveDocument(dir, name string, files map[string]string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // documents
 		return err
@@ -285,7 +286,7 @@ func saveDocument(dir, name string, files map[string]string) error {
 	return err
 }
 
-// measuredOn tells the machine and the number of runs.
+// measuredOn returns a section with the machine and the number of runs.
 func measuredOn(all []*record.Run, entries []study.Entry) page.Section {
 	s := page.Section{Title: "Measured on"}
 	for _, f := range report.Of(all[0]).Facts {

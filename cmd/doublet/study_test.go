@@ -84,8 +84,8 @@ func TestStudyRefusals(t *testing.T) {
 	} {
 		path := written(t, dir, "s.toml", "title = \"t\"\n[run]\nrun = \"r6mail\"\nusers = \"5\"\n[[axis]]\n"+
 			"name = \"a\"\nvalue = [{ name = \"x\", "+extra+" }, { name = \"y\", lab = \"config1\" }]\n")
-		if code, _, errs := command(t, "", "study", "run", path, "--out", filepath.Join(dir, "out")); code != exitUsage ||
-			!strings.Contains(errs, want) {
+		code, _, errs := command(t, "", "study", "run", path, "--out", filepath.Join(dir, "out"))
+		if code != exitUsage || !strings.Contains(errs, want) {
 			t.Errorf("%s: %d %s, want %s", extra, code, errs, want)
 		}
 	}
@@ -153,7 +153,8 @@ func TestStudyReport(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := x.report(s, "s", entries[4:], &studyFlags{out: dir}); err == nil || !strings.Contains(err.Error(), "fewer than two") {
+	err = x.report(s, "s", entries[4:], &studyFlags{out: dir})
+	if err == nil || !strings.Contains(err.Error(), "fewer than two") {
 		t.Errorf("a study without a run that counts: %v", err)
 	}
 }

@@ -25,7 +25,7 @@ const (
 // ErrLog means that logs carry no workload.
 var ErrLog = errors.New("logs carry no workload")
 
-// Counts are what all people did on the working days of the logs.
+// Counts holds the sums of all people over the working days of the logs.
 type Counts struct {
 	// Days are the working days, PersonDays the sum of the people of each: those who signed in or sent.
 	Days, PersonDays int
@@ -56,7 +56,8 @@ func New(now time.Time) *Reader {
 }
 
 var (
-	session = regexp.MustCompile(`\bimap\(([^)]+)\)(?:<[^>]*>)*: (?:Info: )?(?:Disconnected|Connection closed|Logged out).* ` +
+	session = regexp.MustCompile(`\bimap\(([^)]+)\)(?:<[^>]*>)*: (?:Info: )?` +
+		`(?:Disconnected|Connection closed|Logged out).* ` +
 		`deleted=(\d+) expunged=(\d+) trashed=\d+ hdr_count=(\d+) hdr_bytes=\d+ body_count=(\d+) body_bytes=\d+`)
 	submitted = regexp.MustCompile(`\bpostfix\S*/smtpd\[\d+\]: ([0-9A-Za-z]+): client=.*\bsasl_username=(\S+)`)
 	active    = regexp.MustCompile(`\bpostfix\S*/qmgr\[\d+\]: ([0-9A-Za-z]+): from=<[^>]*>, size=(\d+), nrcpt=(\d+) `)
@@ -205,10 +206,10 @@ func (r *Reader) Counts() (*Counts, error) {
 	c := &r.counts
 	switch {
 	case c.Sessions == 0:
-		return nil, fmt.Errorf("%w: no session of Dovecot at its end, with deleted=, hdr_count= and body_count= (%d lines "+
-			"without a time, %d at weekends)", ErrLog, c.Unread, c.Skipped)
+		return nil, fmt.Errorf("%w: no session of Dovecot with body_count= (%d lines without a time, %d at weekends)",
+			ErrLog, c.Unread, c.Skipped)
 	case len(c.sizes) == 0:
-		return nil, fmt.Errorf("%w: no message of Postfix that a person submitted, with sasl_username= and nrcpt=", ErrLog)
+		return nil, fmt.Errorf("%w: no message of Postfix with sasl_username= and nrcpt=", ErrLog)
 	}
 	return c, nil
 }

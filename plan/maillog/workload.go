@@ -1,10 +1,12 @@
 package maillog
 
 import (
+	_ "embed"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"text/template"
 )
 
 // Options describe the workload that is made.
@@ -64,7 +66,7 @@ func often(hour float64) (times, per int) {
 }
 
 // size is one size of the profile.
-type size struct{ body, attachment int64 }
+type size struct{ Body, Attachment int64 }
 
 // parts is the number of equal shares of the messages that have a size of their own.
 const parts = 10
@@ -92,39 +94,35 @@ func (c *Counts) profile() []size {
 	return out
 }
 
+//go:embed workload.tmpl
+var text string
+
+var file = template.Must(template.New("workload").Parse(text))
+
+// planned is an action with its numbers of times and loops.
+type planned struct {
+	Action
+	Times, Per int
+}
+
 // Workload returns the file of a workload: a person of the logs in an average hour of work.
-func (c *Counts) Workload(o Options) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "name = %q\ntitle = \"People of %d days in production\"\nsource = \"\"\"\n", o.Name, c.Days)
-	fmt.Fprintf(&b, "Made by doublet plan workload of logs of Dovecot and Postfix: %d sessions of %d people a day on %d working "+
-		"days. What a person did in a\nday is spread over %g hours. A person of a day is one who signed in or sent; %d lines at "+
-		"weekends were left out. Logs do not tell the\nsize of a mailbox, folders, replies and the calendar: the mailbox is "+
-		"assumed, the others are left out.\"\"\"\n", c.Sessions, c.PersonDays/max(c.Days, 1), c.Days, o.Hours, c.Skipped)
-	b.WriteString("protocol = \"imap\"\nover = [\"jmap\", \"web-full\", \"web-lite\"]\nloop = \"15m\"\nstagger = \"0s..15m\"\n" +
-		"limit = \"1s\"\nsent-copies = true\n\n[sizes]\nmail = [\n")
-	for _, s := range c.profile() {
-		if s.attachment > 0 {
-			fmt.Fprintf(&b, "\t{ body = \"%dB\", attachment = \"%dB\", percent = %d },\n", s.body, s.attachment, 100/parts)
-		} else {
-			fmt.Fprintf(&b, "\t{ body = \"%dB\", percent = %d },\n", s.body, 100/parts)
-		}
-	}
-	fmt.Fprintf(&b, "]\n\n[mailbox]\nmessages = %d\nsizes = \"mail\"\nseen = 50\n\n[[action]]\ndo = \"open\"\nthink = \"5s..10s\"\n",
-		o.Messages)
+func (c *Counts) Workload(o Options) (string, error) {
+	var list []planned
 	for _, a := range c.Actions(o.Hours) {
-		times, per := often(a.Hour)
-		if times == 0 {
-			continue
+		if times, per := often(a.Hour); times > 0 {
+			list = append(list, planned{a, times, per})
 		}
-		fmt.Fprintf(&b, "\n[[action]]\ndo = %q\ntimes = %d\n", a.Do, times)
-		if per > 1 {
-			fmt.Fprintf(&b, "per = %d\n", per)
-		}
-		if a.To > 0 {
-			fmt.Fprintf(&b, "to = %d\nsizes = \"mail\"\n", a.To)
-		}
-		fmt.Fprintf(&b, "think = \"5s..15s\"\nsource = %q\n", fmt.Sprintf("%.3g an hour: %s", a.Hour, a.From))
 	}
-	b.WriteString("\n[[action]]\ndo = \"close\"\n")
-	return b.String()
+	var b strings.Builder
+	err := file.Execute(&b, struct {
+		*Counts
+		Options Options
+		Sizes   []size
+		Percent int
+		Planned []planned
+	}{c, o, c.profile(), 100 / parts, list})
+	if err != nil {
+		return "", fmt.Errorf("workload: %w", err)
+	}
+	return b.String(), nil
 }

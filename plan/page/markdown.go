@@ -8,7 +8,7 @@ import (
 	"doublet/stat/chart"
 )
 
-// Markdown returns the page as NAME.md, with its figures as files NAME-….svg beside it: texts by the names of the files.
+// Markdown returns the page as NAME.md, with its figures as NAME-….svg beside it: the texts of files by their names.
 // Links to files beside the page are left out.
 func (p *Page) Markdown(name string) map[string]string {
 	files := map[string]string{}
@@ -32,7 +32,8 @@ func (p *Page) Markdown(name string) map[string]string {
 		for _, f := range s.Figures {
 			picture := fmt.Sprintf("%s-%02d.svg", name, len(files)+1)
 			files[picture] = chart.Picture(string(f.SVG()))
-			fmt.Fprintf(&b, "\n![%s](%s)\n", strings.NewReplacer("[", "(", "]", ")").Replace(plain(titleOf(f))), picture)
+			title := strings.NewReplacer("[", "(", "]", ")").Replace(plain(titleOf(f)))
+			fmt.Fprintf(&b, "\n![%s](%s)\n", title, picture)
 		}
 	}
 	files[name+".md"] = b.String()

@@ -38,8 +38,10 @@ func TestPage(t *testing.T) {
 // TestMarkdown checks that a page becomes a document with its pictures, which need nothing else.
 func TestMarkdown(t *testing.T) {
 	t.Parallel()
-	bars := &chart.Bars{Title: "Cores [all]", Groups: []string{"g"}, Series: []chart.Bar{{Name: "s", Values: []float64{1}}}}
-	line := &chart.Chart{Title: "Rate", Lines: []chart.Line{{Name: "l", Points: []chart.Point{{X: 1, Y: 2}, {X: 2, Y: 3}}}}}
+	bars := &chart.Bars{Title: "Cores [all]", Groups: []string{"g"},
+		Series: []chart.Bar{{Name: "s", Values: []float64{1}}}}
+	line := &chart.Chart{Title: "Rate", Lines: []chart.Line{
+		{Name: "l", Points: []chart.Point{{X: 1, Y: 2}, {X: 2, Y: 3}}}}}
 	p := &Page{Title: "A * study", Method: "The method.", Marks: []string{"window of 20s"}, Sections: []Section{
 		{Title: "Figures", Figures: []Figure{bars, line}},
 		{Title: "Table", Head: []string{"users", "cpu_pct"}, Rows: [][]string{{"10", "a|b\nc"}}, List: []string{"one"}},
@@ -49,7 +51,8 @@ func TestMarkdown(t *testing.T) {
 		t.Errorf("%d files", len(files))
 	}
 	want := "# A \\* study\n\nThe method.\n\nMarks of the runs:\n\n- window of 20s\n\n## Figures\n\n" +
-		"![Cores (all)](s-01.svg)\n\n![Rate](s-02.svg)\n\n## Table\n\n- one\n\n| users | cpu\\_pct |\n|---|---|\n| 10 | a\\|b c |\n"
+		"![Cores (all)](s-01.svg)\n\n![Rate](s-02.svg)\n\n## Table\n\n- one\n\n" +
+		"| users | cpu\\_pct |\n|---|---|\n| 10 | a\\|b c |\n"
 	if files["s.md"] != want {
 		t.Errorf("%q\nwant\n%q", files["s.md"], want)
 	}

@@ -47,8 +47,8 @@ func (c *Calibration) MeasureReplica(routing, both []point.Point) error {
 		for i := range points {
 			p := &points[i]
 			if len(p.Servers) != 2 {
-				return fmt.Errorf("%w: cost of a replica: %s has %d metered servers, not 2: make it with doublet bench "+
-					"lab config2 or config4", ErrCalibration, p.Run, len(p.Servers))
+				return fmt.Errorf("%w: cost of a replica: %s has %d metered servers, 2 wanted (lab config2, config4)",
+					ErrCalibration, p.Run, len(p.Servers))
 			}
 			values := make([]float64, 0, 2)
 			for _, v := range p.Servers {

@@ -434,8 +434,8 @@ func TestMeasureReplica(t *testing.T) {
 	}
 }
 
-// TestCrossCheck predicts one half of the runs from the other: steps of the same server lie within the prediction, those
-// of a server that needs twice as much do not.
+// TestCrossCheck predicts one half of the runs from the other: steps of the same server lie within the prediction,
+// those of a server that needs twice as much do not.
 func TestCrossCheck(t *testing.T) {
 	t.Parallel()
 	within, n := 0, 0

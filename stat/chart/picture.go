@@ -16,10 +16,10 @@ var pictureCSS = func() string {
 	return b.String()
 }()
 
-// Picture returns a chart that SVG has drawn as a file of its own, with its style sheet: light or dark as its viewer is.
+// Picture returns a chart that SVG has drawn as a file of its own, with its style sheet: light or dark as its viewer.
 func Picture(svg string) string {
 	open, rest, _ := strings.Cut(svg, ">")
 	open = strings.Replace(open, "<svg ", `<svg xmlns="http://www.w3.org/2000/svg" `, 1)
-	return open + "><style>" + pictureCSS + `</style><rect width="100%" height="100%" style="fill: var(--paper)"/>` + rest +
-		"\n"
+	const paper = `</style><rect width="100%" height="100%" style="fill: var(--paper)"/>`
+	return open + "><style>" + pictureCSS + paper + rest + "\n"
 }

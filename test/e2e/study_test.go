@@ -125,9 +125,9 @@ func TestScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	servers := filepath.Join(dir, "servers")
-	args := append([]string{"bench", "lab", "--script", "dovecot-postfix", "--run", "r6mail", "--users", "4", "--people",
-		"5", "--cpus", "0", "--dir", servers, "--out", filepath.Join(dir, "out"), "--ledger", "--fail-if", "lost>0",
-		"--json"}, sped...)
+	args := append([]string{"bench", "lab", "--script", "dovecot-postfix", "--run", "r6mail", "--users", "4",
+		"--people", "5", "--cpus", "0", "--dir", servers, "--out", filepath.Join(dir, "out"), "--ledger",
+		"--fail-if", "lost>0", "--json"}, sped...)
 	text, err := program.Command(mustBinary(t), args...)
 	if err != nil {
 		t.Fatal(err, text)
