@@ -48,11 +48,11 @@ speed: build
 	npm --prefix test/e2e/web ci --no-fund --no-audit
 	node test/e2e/web/speed.mjs
 
-# The studies of doc/studies, measured on this machine, which should have nothing else to do: some hours, or under an hour with
-# SHORT=1. Stopped, the same command goes on where it was. STUDIES selects them; root is needed for the study servers.
+# The studies of doc/studies, measured on this machine, which should have nothing else to do: some hours. SHORT=1 takes under an hour:
+# the short forms, six minutes of each. Again, or stopped, it goes on where it was. STUDIES selects them; servers needs root.
 STUDIES ?= roles load replicators acknowledge partitions processors clients servers
 studies: build
-	@failed=; for s in $(STUDIES); do \
+	@trap 'exit 130' INT; failed=; for s in $(STUDIES); do \
 		if [ $$s = servers ] && [ $$(id -u) != 0 ]; then echo "servers: left out, needs root"; continue; fi; \
 		bin/doublet study run $$s --out studies/$$s$(if $(SHORT),-short --short --for 6m) --doc doc/studies || failed="$$failed $$s"; \
 	done; if [ -n "$$failed" ]; then echo "without a report:$$failed (make studies goes on)"; exit 1; fi

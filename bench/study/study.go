@@ -130,9 +130,9 @@ func placed(err error) error {
 }
 
 // short are the values of flags in a short form, in place of those of the file.
-var short = map[string]any{"speed": int64(60), "window": "20s", "init-scale": "1%", "max-settle": "40s"}
+var short = map[string]any{"speed": int64(60), "window": "15s", "init-scale": "0.5%", "max-settle": "25s"}
 
-// Short makes the short form of a study, for a first look: two runs of each configuration at most, of 20 s at 60 times
+// Short makes the short form of a study, for a first look: two runs of each configuration at most, of 15 s at 60 times
 // the speed, with smaller mailboxes. Its runs are not those of the study, and their reports are marked.
 func (s *Study) Short() error {
 	common := maps.Clone(s.Common)

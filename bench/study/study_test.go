@@ -397,7 +397,7 @@ func TestShort(t *testing.T) {
 	if s.Hash == whole.Hash || s.Title == whole.Title || len(s.Cells()) != len(whole.Cells()) || s.Repeat != 2 {
 		t.Errorf("%+v", s)
 	}
-	for _, want := range []Flag{{"speed", "60"}, {"window", "20s"}, {"people", "50"}} {
+	for _, want := range []Flag{{"speed", "60"}, {"window", "15s"}, {"people", "50"}} {
 		if !slices.Contains(s.Cells()[0].Flags, want) || want.Name != "people" &&
 			slices.Contains(whole.Cells()[0].Flags, want) {
 			t.Errorf("%v in %v", want, s.Cells()[0].Flags)
