@@ -99,7 +99,8 @@ func (s *Script) Start(ctx context.Context, dir string, people int) (out []Setti
 		return nil, err
 	}
 	if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
-		return nil, errors.Join(err, fmt.Errorf("%w: %s", ErrNotEmpty, dir))
+		return nil, errors.Join(err, fmt.Errorf("%w: %s (to stop a server that was left there: %s stop %s)",
+			ErrNotEmpty, dir, s.Name, dir))
 	}
 	if err := os.WriteFile(note(dir), []byte(s.Name), 0o600); err != nil {
 		return nil, err

@@ -107,12 +107,14 @@ func TestOwnDoors(t *testing.T) {
 	}
 	d := &fake{open: map[string]string{"imap": "0.0.0.0:143", "http": "127.0.0.1:8080"}, pid: pid}
 	for _, c := range []struct {
-		doors map[string]string
-		own   bool
-	}{{nil, true}, {map[string]string{"imap": "127.0.0.1:143"}, true},
-		{map[string]string{"jmap": "localhost:8080"}, true}, {map[string]string{"imap": "127.0.0.1:144"}, false},
-		{map[string]string{"imap": "mail.example.org:143"}, false}} {
-		s := &Server{Doors: c.doors, Doublet: d}
+		doors      map[string]string
+		named, own bool
+	}{{nil, false, true}, {map[string]string{"imap": "127.0.0.1:143"}, false, true},
+		{map[string]string{"jmap": "localhost:8080"}, false, true},
+		{map[string]string{"imap": "127.0.0.1:144"}, false, false},
+		{map[string]string{"imap": "proxy.example.org:143"}, true, true},
+		{map[string]string{"imap": "mail.example.org:143"}, false, false}} {
+		s := &Server{Doors: c.doors, Doublet: d, Named: c.named}
 		if _, _, err := s.Enter(t.Context(), j, 1); err != nil {
 			t.Fatal(err)
 		}

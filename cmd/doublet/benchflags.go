@@ -114,6 +114,7 @@ func (o *benchFlags) runFlags(cmd *cobra.Command) {
 func (o *benchFlags) site(d measure.Doublet) *measure.Server {
 	s := o.server
 	s.Doublet = d
+	s.Named = o.admin != "" && o.admin != "-"
 	for name, value := range o.doors {
 		if *value == "" {
 			continue

@@ -86,7 +86,8 @@ type studyFlags struct {
 func (o *studyFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.out, "out", "", "folder of the runs and the report (default: the name of the study)")
-	f.BoolVar(&o.short, "short", false, "the short form: two runs of 15 s at 60 times the speed; it needs a folder of its own")
+	f.BoolVar(&o.short, "short", false,
+		"the short form: two runs of 15 s at 60 times the speed; it needs a folder of its own")
 	f.StringVar(&o.doc, "doc", "", "also write the report as NAME.md with pictures into this folder")
 	f.BoolVar(&o.asJSON, "json", false, "print the comparison as JSON")
 }

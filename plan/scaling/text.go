@@ -160,7 +160,7 @@ func (r *Report) curve(title, unit string, of func(*Row) float64) *chart.Chart {
 				f.Note = fmt.Sprintf("the first %d configurations", maxLines)
 				break
 			}
-			f.Lines = append(f.Lines, chart.Line{Name: fmt.Sprintf("%d processors, %d partitions", x.Processors,
+			f.Lines = append(f.Lines, chart.Line{Name: fmt.Sprintf("processors %d, partitions %d", x.Processors,
 				x.Partitions)})
 		}
 		l := &f.Lines[len(f.Lines)-1]
