@@ -23,6 +23,14 @@ export interface List extends Place {
 
 export const list = signal<List>({ mailbox: "", search: "", ids: [], total: 0, snippets: new Map(), state: "loading" });
 
+/** Resolves when the first list is drawn, or cannot be read: parts that it does not need are loaded behind it. */
+export const firstList = new Promise<void>((done) => {
+  const stop = list.subscribe(({ state }) => {
+    if (state === "loading") return;
+    setTimeout(() => { stop(); done(); }); // the drawing comes before
+  });
+});
+
 /** The number of entries in a window. */
 export const windowSize = 60;
 /** The positions that the list shows; rows near them stay in memory. */
