@@ -3,6 +3,7 @@
 import { Offline } from "../jmap/client";
 import type { Address, Id, Message } from "../jmap/types";
 import { messages, readMessages, readPart } from "../state/messages";
+import { tableIn } from "../state/mergetable";
 import { identities } from "../state/outgoing";
 import { say } from "../state/screen";
 import { account, client, home } from "../state/session";
@@ -103,7 +104,7 @@ async function fromDraft(d: Draft, m: Message): Promise<void> {
   Object.assign(d, {
     ...(account.value === home.value ? { id: m.id, address: m.messageId?.[0] ?? d.address } : {}), to: m.to ?? [], cc: m.cc ?? [], bcc: m.bcc ?? [], subject: m.subject ?? "", html: await bodyOf(m), inReplyTo: m.inReplyTo, references: m.references,
     identity: identities.value.find((i) => i.email.toLowerCase() === m.from?.[0]?.email.toLowerCase())?.id ?? d.identity,
-    attachments: filesOf(m),
+    attachments: filesOf(m), table: tableIn(m),
   });
 }
 

@@ -35,8 +35,8 @@ export interface Draft {
   answered: { account: Id; id: Id; keyword: string } | null;
   /** After so many days the sender gets a reminder if nobody has answered; absent: never. */
   remind?: number;
-  /** The table of the people who get the message apart, as text (state/table.ts); this browser keeps it. */
-  table?: string;
+  /** The table of the people who get the message apart, as text (state/table.ts). */
+  table?: string | undefined;
 }
 
 export type Asked =
