@@ -22,6 +22,7 @@ import { lazy, Suspense } from "./lazy";
 import { moveMenu } from "./list";
 import { Left, Plain, type Rest } from "./plain";
 import { unescaped } from "./quoted";
+import { SenderFace } from "./senderface";
 import { SentOn } from "./senton";
 import { Tool } from "./tool";
 
@@ -116,7 +117,7 @@ function Mail({ id, open: begins }: { id: Id; open: boolean }) {
   return (
     <article class={`mail ${opened.value ? "" : "closed"}`} data-id={id}>
       <header onClick={() => !opened.value && flip()}>
-        <Domino of={sender?.email ?? ""} name={sender && plainName(sender)} size={opened.value ? 44 : 32} />
+        {opened.value && m ? <SenderFace key={m.id} m={m} size={44} /> : <Domino of={sender?.email ?? ""} name={sender && plainName(sender)} size={opened.value ? 44 : 32} />}
         <div>
           <div class="who">{sender ? nameOrAddress(sender) : t("unknownSender")} <SentOn of={m ?? row} />{opened.value && m && <Suspense><Sender m={m} /></Suspense>}</div>
           <div class="quiet">{opened.value ? `${t("to")}: ${(row.to ?? []).map(nameOrAddress).join(", ")}` : row.preview}</div>
