@@ -61,6 +61,15 @@ export async function show(where: Place): Promise<void> {
   await loadWindow(0, true);
 }
 
+// A list of conversations becomes one of messages, or the other way, when the person wants it.
+let threaded = byThread.peek();
+byThread.subscribe((on) => {
+  if (on === threaded) return;
+  threaded = on;
+  const where = place.peek();
+  if (where.mailbox) void show(where);
+});
+
 const asked = new Set<string>();
 /** The number of windows under way: a dragged scrollbar passes hundreds that nobody looks at. */
 const atOnce = 2;
