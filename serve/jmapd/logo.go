@@ -49,19 +49,8 @@ func (s *Server) logo(w http.ResponseWriter, r *http.Request, c *Caller) {
 	case err != nil:
 		s.failed(w, r, err, http.StatusServiceUnavailable, "The logo cannot be read now.")
 	default:
-		ServeLogo(w, svg)
+		logos.Serve(w, svg)
 	}
-}
-
-// ServeLogo writes a logo as a picture: opened by itself it is a document without scripts, of no origin.
-func ServeLogo(w http.ResponseWriter, svg []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "image/svg+xml")
-	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cache-Control", "private, max-age=3600")
-	_, _ = w.Write(svg)
 }
 
 // ours reports whether a host is this server or another one of the domain, so that its Authentication-Results count.

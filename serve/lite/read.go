@@ -243,6 +243,7 @@ type readPage struct {
 	*frame
 	ID, Folder, Subject  string
 	From                 []person
+	Logo                 string // the address of the sender's logo
 	Rows                 []peopleRow
 	SentOnBy             [][]person // who resent it, the latest first
 	Date                 time.Time
@@ -352,6 +353,11 @@ func (v *visit) read() error {
 		} else if f.Rights&note.Insert != 0 && len(p.Targets) < maxTargets {
 			p.Targets = append(p.Targets, target{f.UNID.String(), fit(v.fullName(f), 40, 60)})
 		}
+	}
+	if domain, err := v.logoDomain(l); err != nil {
+		return err
+	} else if domain != "" {
+		p.Logo = v.at(pathLogo, "m", p.ID)
 	}
 	if err := v.readBody(p, l); err != nil {
 		return err
