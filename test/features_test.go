@@ -10,9 +10,9 @@ import (
 )
 
 // TestFeatures checks that each row of the table of features in doc/web.md names tests that exist. A row's tests are
-// separated by commas and semicolons: "search.test *words*" is a test in test/e2e/web/search.test.mjs whose name has the
-// words, *words* alone one in the same file, `room` TestName a test of that room, TestName one of test/e2e, and `room`
-// name.txt a scenario of the room. "–" stands where the feature does not exist.
+// separated by commas and semicolons: "search.test *words*" is a test in test/e2e/web/search.test.mjs whose name has
+// the words, *words* alone one in the same file, `room` TestName a test of that room, TestName one of test/e2e, and
+// `room` name.txt a scenario of the room. "–" stands where the feature does not exist.
 func TestFeatures(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../doc/web.md")

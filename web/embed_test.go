@@ -43,8 +43,8 @@ func TestBuilt(t *testing.T) {
 	}
 }
 
-// TestSize checks the bytes of compressed script that every page begins with. test/e2e/web/load.test.mjs counts the rest
-// of the first 60,000: the texts of a language, and the tabs above the list.
+// TestSize checks the bytes of compressed script that every page begins with. test/e2e/web/load.test.mjs counts the
+// rest of the first 60,000: the texts of a language, and the tabs above the list.
 func TestSize(t *testing.T) {
 	const most = 54_000
 	page, err := fs.ReadFile(Client(), "index.html")

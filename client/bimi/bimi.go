@@ -103,15 +103,16 @@ func (c *Cache) length() int {
 	return len(c.entries)
 }
 
-// Picture returns the logo of the first of domains that publishes a record: an SVG that bimi.Check accepts. The error is
-// bimi.ErrNone if there is none, or none that can be shown, and ErrBusy if it is not looked up now. The caller must not
-// change the picture.
+// Picture returns the logo of the first of domains that has one: an SVG that bimi.Check accepts. The error is
+// bimi.ErrNone if there is none that can be shown, and ErrBusy if it is not looked up now. The caller must not change
+// the picture.
 func (c *Cache) Picture(ctx context.Context, domains ...string) ([]byte, error) {
 	for _, domain := range domains {
 		e := c.cached(domain)
 		if e == nil {
 			// One lookup answers all who wait for it; it does not end with the request of the first of them.
-			got, err, _ := c.flight.Do(domain, func() (any, error) { return c.look(context.WithoutCancel(ctx), domain) })
+			got, err, _ := c.flight.Do(domain,
+				func() (any, error) { return c.look(context.WithoutCancel(ctx), domain) })
 			if err != nil {
 				return nil, err
 			}

@@ -250,7 +250,7 @@ func New(e *env.Env, o Options, b Backend) *Server {
 	s.Handle("GET "+PathZip, s.zip)
 	s.Handle("GET "+PathExport, s.export)
 	if o.Logos != nil {
-		s.Handle("GET "+PathLogo, s.logo)
+		s.Handle("GET "+PathLogo, logo(s))
 	}
 	return s
 }

@@ -13,11 +13,15 @@ import (
 // PathLogo is the path of the logo of a message's sender: that of the author's domain, if the message is verified.
 const PathLogo = "/jmap/logo/{accountId}/{emailId}"
 
-// logo serves the logo of a message's sender (BIMI) as a picture in which nothing runs. Only a message of the account
-// names a domain, so that nobody can have the server look up domains at will.
+// logo returns the handler that serves the logo of a message's sender (BIMI) as a picture in which nothing runs. Only a
+// message of the account names a domain, so that nobody can have the server look up domains at will.
 //
 // Implements: draft-brand-indicators-for-message-identification §7 logos of verified mail
-func (s *Server) logo(w http.ResponseWriter, r *http.Request, c *Caller) {
+func logo(s *Server) func(http.ResponseWriter, *http.Request, *Caller) {
+	return func(w http.ResponseWriter, r *http.Request, c *Caller) { sendLogo(s, w, r, c) }
+}
+
+func sendLogo(s *Server, w http.ResponseWriter, r *http.Request, c *Caller) {
 	x, a := s.reading(w, r, c)
 	if x == nil {
 		return

@@ -54,7 +54,8 @@ func TestLogo(t *testing.T) {
 		p.play("logo", 0, "mail INBOX\n| "+strings.ReplaceAll(header, "\r\n", "\n| ")+"Subject: s\n|\n| Text")
 		return p.vars[fmt.Sprintf("mail%d", p.mails)]
 	}
-	const passed = "Authentication-Results: mx.example.com; dmarc=pass (p=reject applied=none) header.from=brand.example\r\n" +
+	const passed = "Authentication-Results: mx.example.com;\r\n" +
+		" dmarc=pass (p=reject applied=none) header.from=brand.example\r\n" +
 		"From: news@brand.example\r\n"
 	id := put(passed)
 	path := func(id string) string { return "/jmap/logo/" + p.vars["account"] + "/" + id }
@@ -63,7 +64,7 @@ func TestLogo(t *testing.T) {
 	}
 	w.server.opt.Logos = logos.New(real, names, reach.New(real, noHosts{}, []netip.Prefix{
 		netip.MustParsePrefix("127.0.0.0/8")}), roots, stat.New(real.Clock))
-	w.server.Handle("GET "+PathLogo, w.server.logo)
+	w.server.Handle("GET "+PathLogo, logo(w.server))
 	for range 2 {
 		out := w.do("alice", "GET", path(id), "", nil)
 		h := out.Header()

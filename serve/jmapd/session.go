@@ -134,7 +134,7 @@ func (s *Server) appendCapabilities(dst []byte, base string) []byte {
 	o.B = in.End()
 	for _, u := range capabilities {
 		if u != jmap.Core && s.has(u) && !slices.Contains(ofPush, u) {
-			o.Raw(u, cmp.Or(s.sendersOf(u), ofSession[u], "{}"))
+			o.Raw(u, cmp.Or(sendersOf(s, u), ofSession[u], "{}"))
 		}
 	}
 	if s.opt.Extend != nil {
@@ -144,7 +144,7 @@ func (s *Server) appendCapabilities(dst []byte, base string) []byte {
 }
 
 // sendersOf returns the object of the capability of senders if logos are served, else "".
-func (s *Server) sendersOf(capability string) string {
+func sendersOf(s *Server, capability string) string {
 	if capability != jmap.Senders || s.opt.Logos == nil {
 		return ""
 	}

@@ -42,7 +42,8 @@ func TestLogo(t *testing.T) {
 	roots.AddCert(site.Certificate())
 	w := open(t, 0)
 	w.lite.opt.Hostname = "mx.example.com"
-	const passed = "Authentication-Results: mx.example.com; dmarc=pass (p=reject applied=none) header.from=brand.example\n" +
+	const passed = "Authentication-Results: mx.example.com;\n" +
+		" dmarc=pass (p=reject applied=none) header.from=brand.example\n" +
 		"From: news@brand.example\nSubject: Proven\n\nNews\n"
 	proven := w.put("alice", "INBOX", passed)
 	doubtful := w.put("alice", "INBOX", strings.Replace(passed, "dmarc=pass", "dmarc=fail", 1))

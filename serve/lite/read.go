@@ -243,7 +243,6 @@ type readPage struct {
 	*frame
 	ID, Folder, Subject  string
 	From                 []person
-	Logo                 string // the address of the sender's logo
 	Rows                 []peopleRow
 	SentOnBy             [][]person // who resent it, the latest first
 	Date                 time.Time
@@ -354,11 +353,6 @@ func (v *visit) read() error {
 			p.Targets = append(p.Targets, target{f.UNID.String(), fit(v.fullName(f), 40, 60)})
 		}
 	}
-	if domain, err := v.logoDomain(l); err != nil {
-		return err
-	} else if domain != "" {
-		p.Logo = v.at(pathLogo, "m", p.ID)
-	}
 	if err := v.readBody(p, l); err != nil {
 		return err
 	}
@@ -399,6 +393,7 @@ func (v *visit) readHead(p *readPage, l *letter) {
 		"source":  v.at(pathSource, "m", p.ID), "draft": v.at(pathCompose, "draft", p.ID),
 		"print": v.at(pathRead, "m", p.ID, "print", "1"), "list": v.at(Path, "f", p.Folder),
 		"save": v.at(pathSource, "m", p.ID, "save", "1"), "redirect": v.at(pathRedirect, "m", p.ID),
+		"logo": v.at(pathLogo, "m", p.ID),
 	}
 	if v.box.ID == "" {
 		p.Links["rule"] = v.at(pathRules, "m", p.ID)

@@ -18,7 +18,7 @@ func TestLocation(t *testing.T) {
 	}{
 		"a record":        {[]string{"v=BIMI1; l=" + good + "; a="}, good, false},
 		"blanks":          {[]string{" v = BIMI1 ;l= " + good + " "}, good, false},
-		"beside others":   {[]string{"v=spf1 -all", "v=BIMI1;l=" + good + ";a=https://brand.example/vmc.pem"}, good, false},
+		"beside others":   {[]string{"v=spf1 -all", "v=BIMI1;l=" + good + ";a=https://x.example/v.pem"}, good, false},
 		"no record":       {[]string{"v=spf1 -all", "l=" + good}, "", true},
 		"declined":        {[]string{"v=BIMI1; l=; a="}, "", true},
 		"no location":     {[]string{"v=BIMI1"}, "", true},
@@ -106,7 +106,8 @@ func TestCheck(t *testing.T) {
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(strings.Replace(good, "</svg>", "<script/></svg>", 1)))
-	f.Add([]byte(`<svg xmlns="http://www.w3.org/2000/svg" version="1.2" baseProfile="tiny-ps"><title>&#x61;</title></svg>`))
+	f.Add([]byte(`<svg xmlns="http://www.w3.org/2000/svg" version="1.2" baseProfile="tiny-ps">` +
+		`<title>&#x61;</title></svg>`))
 	f.Fuzz(func(t *testing.T, svg []byte) {
 		if Check(svg) != nil {
 			return

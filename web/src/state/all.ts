@@ -1,4 +1,4 @@
-// What is done to many messages: how far a selection of all is, and how far the server is with what was done.
+// The progress of a selection of all, and of the server with what was done to many messages.
 
 import { computed, signal } from "@preact/signals";
 import { waiting } from "./outbox";

@@ -1,4 +1,4 @@
-// What is done to folders: made, renamed, moved, deleted, brought back. Loaded when it is asked for.
+// Actions on folders: they are made, renamed, moved, deleted, brought back. Loaded when one is asked for.
 
 import { refusalIn, whyOf } from "../jmap/client";
 import type { Id, Mailbox } from "../jmap/types";
