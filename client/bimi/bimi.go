@@ -5,7 +5,6 @@ package bimi
 import (
 	"container/list"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -26,8 +25,6 @@ import (
 const (
 	// within is the timeout of a lookup with its redirects.
 	within = 15 * time.Second
-	// handshakeTime is the timeout of the TLS handshake.
-	handshakeTime = 10 * time.Second
 	// maxRedirects is the maximum number of redirects that a request follows.
 	maxRedirects = 3
 	// maxAtOnce is the maximum number of lookups at the same time.
@@ -51,7 +48,6 @@ type Resolver interface {
 type Cache struct {
 	env    *env.Env
 	dns    Resolver
-	guard  *reach.Guard
 	http   *http.Client
 	slots  chan struct{}
 	flight singleflight.Group
@@ -72,27 +68,20 @@ type entry struct {
 
 // New returns a Cache. roots verifies the certificates of servers; if nil, the system's roots are used.
 func New(e *env.Env, dns Resolver, guard *reach.Guard, roots *x509.CertPool, stats *stat.Tree) *Cache {
-	c := &Cache{env: e, dns: dns, guard: guard, slots: make(chan struct{}, maxAtOnce),
+	c := &Cache{env: e, dns: dns, slots: make(chan struct{}, maxAtOnce),
 		entries: make(map[string]*list.Element), order: list.New(),
 		hits:    stats.Counter("Mail.Logos.Hits", "logos of senders that the cache had, or knew not to exist"),
 		fetched: stats.Counter("Mail.Logos.Fetched", "logos of senders fetched (BIMI)"),
 		failed:  stats.Counter("Mail.Logos.Failed", "logos of senders that could not be fetched, or were refused"),
 	}
 	stats.GaugeFunc("Mail.Logos.Cached", "domains in the cache of logos", func() float64 { return float64(c.length()) })
-	c.http = &http.Client{
-		Timeout: within,
-		CheckRedirect: func(r *http.Request, via []*http.Request) error {
-			if len(via) > maxRedirects {
-				return errors.New("too many redirects")
-			}
-			r.Header.Del("Referer")
-			return guard.Check(r.URL.String())
-		},
-		Transport: &http.Transport{
-			DialContext: guard.Dial, TLSClientConfig: &tls.Config{RootCAs: roots, Time: e.Clock.Now},
-			ForceAttemptHTTP2: true, TLSHandshakeTimeout: handshakeTime, DisableKeepAlives: true,
-			MaxResponseHeaderBytes: 16 << 10,
-		},
+	c.http = guard.Client(reach.HTTP{Timeout: within, Roots: roots})
+	c.http.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirects {
+			return errors.New("too many redirects")
+		}
+		r.Header.Del("Referer")
+		return nil
 	}
 	return c
 }
@@ -191,9 +180,6 @@ func (c *Cache) fetch(ctx context.Context, domain string) ([]byte, error) {
 	}
 	location, err := bimi.Location(records)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.guard.Check(location); err != nil {
 		return nil, err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, location, nil)
