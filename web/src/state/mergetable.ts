@@ -10,15 +10,19 @@ const field = "header:Doublet-Merge-Table:asRaw";
 /** The most bytes of base64 that a draft keeps: about 75,000 letters of a table. */
 const mostKept = 100_000;
 
-const encoded = (table: string) => base64(table);
+/** The table as the field has it; "" where it is too long. */
+function encoded(table: string): string {
+  const text = table.length <= mostKept ? base64(table) : "";
+  return text.length <= mostKept ? text : "";
+}
 
-/** Reports if the draft at the server can keep a table. */
-export const isKeepable = (table: string): boolean => encoded(table).length <= mostKept;
+/** Reports if the draft at the server can keep a table, which is not empty. */
+export const isKeepable = (table: string): boolean => encoded(table) !== "";
 
 /** The property of the draft that keeps a table, as Email/set takes it; none where it is too long, or empty. */
 export function tableField(table: string | undefined): Record<string, string> {
   const text = table ? encoded(table) : "";
-  return text && text.length <= mostKept ? { [field]: text.replace(/.{1,76}/gu, "\r\n $&") } : {};
+  return text ? { [field]: text.replace(/.{1,76}/gu, "\r\n $&") } : {};
 }
 
 /** The table that a draft keeps; undefined: none, or what cannot be read. */

@@ -2,13 +2,13 @@
 
 import { ref } from "../jmap/client";
 import type { Card } from "../jmap/contacts";
-import type { Id, Message } from "../jmap/types";
+import type { Message } from "../jmap/types";
 import { pictureOf } from "./cardform";
 import { contactsCapability } from "./cards";
 import { verdictOf } from "./senders";
 import { account, client, home, offers, online } from "./session";
 
-/** The addresses of photos by the sender's, "" for none; those asked for last are behind. */
+/** The addresses of photos by the account and the sender's address, "" for none; those asked for last are behind. */
 const known = new Map<string, Promise<string>>();
 const mostKnown = 500;
 
@@ -25,14 +25,15 @@ async function ask(email: string): Promise<string> {
 /** The address of the photo that a contact with an address has; "": there is none. Each is asked for once. */
 export function photoOf(address: string): Promise<string> {
   const email = address.toLowerCase();
-  const before = known.get(email);
+  const key = `${home.value} ${email}`;
+  const before = known.get(key);
   if (before) return before;
   if (!email || !online.peek() || !offers(contactsCapability)) return Promise.resolve("");
   const asked = ask(email).catch(() => {
-    known.delete(email);
+    known.delete(key);
     return "";
   });
-  known.set(email, asked);
+  known.set(key, asked);
   if (known.size > mostKnown) known.delete(known.keys().next().value!);
   return asked;
 }
@@ -40,5 +41,5 @@ export function photoOf(address: string): Promise<string> {
 /** The address of the logo of a verified sender; "": the message is not verified, or the server serves no logos. */
 export function logoOf(m: Message): string {
   const offered = client.session?.capabilities["urn:doublet:jmap:senders"] as { logos?: boolean } | undefined;
-  return offered?.logos && verdictOf(m)?.result === "pass" ? `/jmap/logo/${encodeURIComponent(account.value)}/${encodeURIComponent(m.id as Id)}` : "";
+  return offered?.logos && verdictOf(m)?.result === "pass" ? `/jmap/logo/${encodeURIComponent(account.value)}/${encodeURIComponent(m.id)}` : "";
 }

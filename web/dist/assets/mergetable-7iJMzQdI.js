@@ -1,2 +1,0 @@
-import{t as e}from"./fields-D6fD7vZx.js";var t=`header:Doublet-Merge-Table:asRaw`,n=1e5,r=t=>e(t),i=e=>r(e).length<=n;function a(e){let i=e?r(e):``;return i&&i.length<=n?{[t]:i.replace(/.{1,76}/gu,`\r
- $&`)}:{}}function o(e){let r=(e[t]??``).replace(/\s+/gu,``);if(!(!r||r.length>n))try{return new TextDecoder(`utf-8`,{fatal:!0}).decode(Uint8Array.from(atob(r),e=>e.charCodeAt(0)))}catch{return}}export{a as n,o as r,i as t};
