@@ -38,8 +38,9 @@ func (s *Depositor) stamped(ctx context.Context, sub *Submission) (raw []byte, r
 }
 
 // privateFields returns a function that reports which fields are removed from a submission: Bcc; Return-Path, which
-// belongs to an earlier delivery; and authentication results in the name of this server, which it did not produce. If
-// an ARC set contains such results, the whole chain is removed, because a chain with a missing field is broken.
+// belongs to an earlier delivery; the table of people that a draft of a mail merge keeps (web/src/state/mergetable.ts);
+// and authentication results in the name of this server, which it did not produce. If an ARC set contains such results,
+// the whole chain is removed, because a chain with a missing field is broken.
 //
 // Implements: RFC 8601 §5 Removing existing header fields from submissions
 func privateFields(message []byte, host string) func(mime.HeaderField) bool {
@@ -52,7 +53,7 @@ func privateFields(message []byte, host string) func(mime.HeaderField) bool {
 	}
 	return func(f mime.HeaderField) bool {
 		switch {
-		case f.Is("Bcc"), f.Is("Resent-Bcc"), f.Is("Return-Path"):
+		case f.Is("Bcc"), f.Is("Resent-Bcc"), f.Is("Return-Path"), f.Is("Doublet-Merge-Table"):
 			return true
 		case f.Is("Authentication-Results"):
 			return speaksFor(string(f.Value), host)

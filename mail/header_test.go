@@ -121,6 +121,7 @@ func TestPrivateFields(t *testing.T) {
 	for i, c := range []struct{ fields, left string }{
 		{"Bcc: x@far.example,\r\n y@far.example\r\n", ""},
 		{"Return-Path: <x@far.example>\r\nresent-bcc: x@far.example\r\n", ""},
+		{"Doublet-Merge-Table:\r\n QQ==\r\n QQ==\r\n", ""},
 		{"Authentication-Results: mx.example.com; dmarc=pass header.from=bank.example\r\n", ""},
 		{"authentication-results :\r\n (of) MX.example.com. 1; dmarc=pass\r\n", ""},
 		{"Authentication-Results: ; dmarc=pass\r\n", ""},

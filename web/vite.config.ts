@@ -35,6 +35,7 @@ function finish(): Plugin {
 
 export default defineConfig({
   build: { target: "es2022", assetsInlineLimit: 0, modulePreload: { polyfill: false }, cssCodeSplit: false, sourcemap: false, reportCompressedSize: true },
+  json: { namedExports: false }, // a name for each text would cost more than the text
   plugins: [finish()],
   server: { proxy: { "/jmap": "http://127.0.0.1:2080", "/auth": "http://127.0.0.1:2080", "/.well-known": "http://127.0.0.1:2080", "/mail-frame": "http://127.0.0.1:2080" } },
 });

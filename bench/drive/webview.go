@@ -52,7 +52,8 @@ var (
 	webMessageProperties = append(slices.Clone(webRowProperties), "blobId", "inReplyTo", "references", "cc", "bcc",
 		"replyTo", "sentAt",
 		"htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs",
-		"header:List-Unsubscribe-Post:asText", "header:Authentication-Results:asRaw:all")
+		"header:List-Unsubscribe-Post:asText", "header:Authentication-Results:asRaw:all",
+		"header:Doublet-Merge-Table:asRaw")
 )
 
 // begin starts with a mailbox of which only the states are known, and with the browser's cached data.

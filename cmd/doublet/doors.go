@@ -10,6 +10,7 @@ import (
 
 	"doublet/admin"
 	"doublet/bus/pki"
+	"doublet/client/bimi"
 	"doublet/client/oneclick"
 	"doublet/client/reach"
 	"doublet/cmd/doublet/config"
@@ -36,6 +37,8 @@ type front struct {
 	forwarded *forward.Doors
 	// lists leaves mailing lists for people.
 	lists *oneclick.Client
+	// logos looks up the logos of senders; nil if the settings do not allow that.
+	logos *bimi.Cache
 }
 
 // openDoors opens every configured door.
@@ -54,7 +57,7 @@ func (h *server) openDoors() error {
 func (h *server) newFront() *front {
 	s := h.system
 	people := h.signIn.Web(signin.PeopleOf(s.Directory), s.Sessions)
-	return &front{
+	f := &front{
 		server: h, people: people, lists: oneclick.New(reach.New(h.env, s.DNS, nil), nil),
 		sessions: websession.New(h.env, people, s.Directory.SecondFactors, s.Sessions, websession.Options{
 			Server: s.Name, Cluster: h.mates, Key: s.Directory.Secret.Key("web sessions"), Stats: s.Stats,
@@ -64,6 +67,10 @@ func (h *server) newFront() *front {
 			return a, err
 		}),
 	}
+	if h.cfg.Web.Logos {
+		f.logos = bimi.New(h.env, s.DNS, reach.New(h.env, s.DNS, nil), nil, s.Stats)
+	}
+	return f
 }
 
 // openMail opens the doors for mail programs and other mail servers.

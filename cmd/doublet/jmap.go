@@ -21,7 +21,7 @@ import (
 func (h *front) openJMAP() (func(context.Context) error, error) {
 	s, cfg, x := h.system, &h.cfg, h.sessions
 	o := jmapd.Options{Authenticate: callers(x), Memory: h.messages, Stats: s.Stats, Observe: h.observe,
-		Lists: h.lists, Hostname: cfg.Server.Name,
+		Lists: h.lists, Logos: h.logos, Hostname: cfg.Server.Name,
 		Feeds: s.Feeds, Sources: s.Sources,
 		Limits: jmapd.Limits{
 			Upload: int64(cfg.Limits.MessageSize), Request: int64(cfg.JMAP.Request), Calls: cfg.JMAP.Calls,

@@ -17,7 +17,7 @@ func (h *front) openLite() {
 	door := lite.New(h.env, x, lite.Services{Directory: s.Directory, Mailbox: s.Mailbox, Mail: s.Mail,
 		Groupware: s.Groupware, Scheduling: s.Scheduling}, lite.Options{
 		Recipients: h.cfg.Limits.Recipients, Memory: h.messages, Stats: s.Stats, Feeds: s.Feeds, Sources: s.Sources,
-		Lists: h.lists, Hostname: h.cfg.Server.Name,
+		Lists: h.lists, Logos: h.logos, Hostname: h.cfg.Server.Name,
 		Serve: func(w http.ResponseWriter, r *http.Request) { anywhere.ServeHTTP(w, r) },
 	})
 	who := func(_ http.ResponseWriter, r *http.Request) (forward.Caller, bool) {

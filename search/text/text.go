@@ -110,7 +110,7 @@ var unread = func() map[string]bool {
 		x-proofpoint- x-barracuda- x-ironport- x-sg- x-ses- autocrypt autocrypt-gossip openpgp face x-face date
 		resent-date delivery-date mime-version content- thread-index references in-reply-to x-uidl x-uid status
 		x-status x-mozilla- x-tuid x-originatororg x-provags-id x-ui- bimi- list-unsubscribe list-unsubscribe-post
-		lines`) {
+		lines doublet-merge-table`) {
 		m[n] = true
 	}
 	return m

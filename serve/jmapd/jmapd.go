@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	logos "doublet/client/bimi"
 	"doublet/client/oneclick"
 	"doublet/directory"
 	"doublet/env"
@@ -190,6 +191,8 @@ type Options struct {
 	// Authentication-Results fields that this server adds.
 	Lists    *oneclick.Client
 	Hostname string
+	// Logos looks up the logos of senders; nil disables them.
+	Logos *logos.Cache
 	// Observe, if set, is called after each method with its name and its duration.
 	Observe func(method string, took time.Duration)
 }
@@ -246,6 +249,9 @@ func New(e *env.Env, o Options, b Backend) *Server {
 	s.Handle("GET "+PathDownload, s.download)
 	s.Handle("GET "+PathZip, s.zip)
 	s.Handle("GET "+PathExport, s.export)
+	if o.Logos != nil {
+		s.Handle("GET "+PathLogo, logo(s))
+	}
 	return s
 }
 

@@ -134,13 +134,21 @@ func (s *Server) appendCapabilities(dst []byte, base string) []byte {
 	o.B = in.End()
 	for _, u := range capabilities {
 		if u != jmap.Core && s.has(u) && !slices.Contains(ofPush, u) {
-			o.Raw(u, cmp.Or(ofSession[u], "{}"))
+			o.Raw(u, cmp.Or(sendersOf(s, u), ofSession[u], "{}"))
 		}
 	}
 	if s.opt.Extend != nil {
 		o.B = s.opt.Extend(o.B, base)
 	}
 	return o.End()
+}
+
+// sendersOf returns the object of the capability of senders if logos are served, else "".
+func sendersOf(s *Server, capability string) string {
+	if capability != jmap.Senders || s.opt.Logos == nil {
+		return ""
+	}
+	return `{"logos":true}`
 }
 
 // writable reports whether the user may change anything in the folders.

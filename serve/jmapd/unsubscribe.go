@@ -30,11 +30,7 @@ func emailUnsubscribe(c *call) error {
 	if err != nil {
 		return err
 	}
-	servers := c.s.backend.Directory().Servers
-	url, err := verify.OneClick(header, func(host string) bool {
-		known, err := servers.Known(c.ctx, host)
-		return host == c.s.opt.Hostname || known && err == nil
-	})
+	url, err := verify.OneClick(header, c.ours)
 	if err == nil {
 		err = c.s.opt.Lists.Leave(c.ctx, url)
 	}

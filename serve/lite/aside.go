@@ -28,6 +28,7 @@ type asidePart struct {
 	Sender            string   // the sender who can be blocked, or ""
 	Blocked           bool
 	Leave             ways
+	Logo              string // the domain whose logo stands beside the sender, or ""
 }
 
 // asideOf reads what was put aside of a message.
@@ -64,7 +65,10 @@ func (v *visit) asideOf(l *letter) (*asidePart, error) {
 		return nil, err
 	}
 	_, p.Blocked = slices.BinarySearch(blocked, p.Sender)
-	p.Leave, err = v.waysOf(l)
+	if p.Leave, err = v.waysOf(l); err != nil {
+		return nil, err
+	}
+	p.Logo, err = v.logoDomain(l)
 	return p, err
 }
 

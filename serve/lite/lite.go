@@ -17,6 +17,7 @@ import (
 	"net/url"
 
 	"doublet/calendar/itip"
+	"doublet/client/bimi"
 	"doublet/client/oneclick"
 	"doublet/directory"
 	"doublet/env"
@@ -44,6 +45,7 @@ const (
 	pathRead     = Path + "read"
 	pathPart     = Path + "part"
 	pathSource   = Path + "source"
+	pathLogo     = Path + "logo"
 	pathCompose  = Path + "compose"
 	pathRedirect = Path + "redirect"
 	pathKept     = Path + "kept"
@@ -87,6 +89,8 @@ type Options struct {
 	// Authentication-Results fields that this server writes.
 	Lists    *oneclick.Client
 	Hostname string
+	// Logos looks up the logos of senders; nil disables them.
+	Logos *bimi.Cache
 	// Feeds publishes calendars, Sources shows the feeds of other servers as calendars. Without them there is no page
 	// for either.
 	Feeds   *feed.Publisher
@@ -151,6 +155,7 @@ func New(e *env.Env, x *websession.Service, on Services, o Options) *Server {
 	s.get(pathRead, (*visit).read)
 	s.get(pathPart, (*visit).part)
 	s.get(pathSource, (*visit).source)
+	s.get(pathLogo, (*visit).logo)
 	s.get(pathCompose, (*visit).compose)
 	s.get(pathRedirect, (*visit).redirect)
 	s.get(pathFolders, (*visit).folders)

@@ -393,6 +393,7 @@ func (v *visit) readHead(p *readPage, l *letter) {
 		"source":  v.at(pathSource, "m", p.ID), "draft": v.at(pathCompose, "draft", p.ID),
 		"print": v.at(pathRead, "m", p.ID, "print", "1"), "list": v.at(Path, "f", p.Folder),
 		"save": v.at(pathSource, "m", p.ID, "save", "1"), "redirect": v.at(pathRedirect, "m", p.ID),
+		"logo": v.at(pathLogo, "m", p.ID),
 	}
 	if v.box.ID == "" {
 		p.Links["rule"] = v.at(pathRules, "m", p.ID)

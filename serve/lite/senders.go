@@ -158,10 +158,7 @@ func (v *visit) oneClick(head []byte) (string, error) {
 	if v.s.opt.Lists == nil {
 		return "", verify.ErrNoOneClick
 	}
-	return verify.OneClick(head, func(host string) bool {
-		known, err := v.s.dir.Servers.Known(v.ctx, host)
-		return host == v.s.opt.Hostname || known && err == nil
-	})
+	return verify.OneClick(head, v.ours)
 }
 
 // leaveList leaves the mailing list of a message by a request to the list's server.

@@ -97,6 +97,7 @@ type Web struct {
 	AdminFrom  string   `toml:"admin_from" default:"0.0.0.0/0 ::/0"`
 	AdminFresh Duration `toml:"admin_fresh" default:"1h" min:"0s" max:"8760h"`
 	AdminReach string   `toml:"admin_reach" default:""`
+	Logos      bool     `toml:"sender_logos" default:"false"`
 	Sessions   int      `toml:"sessions_per_person" default:"50" min:"1" max:"1000"`
 }
 

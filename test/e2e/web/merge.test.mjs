@@ -58,6 +58,33 @@ const countOf = (page, role, subject) => page.evaluate(async ([role, subject]) =
   return (await call(["Email/query", { accountId, filter: { inMailbox, subject } }, "q"]))[0][1].ids.length;
 }, [role, subject]);
 
+/** What is read of the messages of a subject by calls that are given their query. */
+const read = (page, filter, ...calls) => page.evaluate(async ([filter, calls]) => {
+  const { csrf } = await (await fetch("/auth/session", { headers: { Accept: "application/json" } })).json();
+  const session = await (await fetch("/jmap/session")).json();
+  const accountId = session.primaryAccounts["urn:ietf:params:jmap:mail"];
+  const methodCalls = calls.map(([name, args, id]) => [name, { accountId, ...args }, id]);
+  const answer = await (await fetch(session.apiUrl, { method: "POST", headers: { "Content-Type": "application/json", "X-CSRF-Token": csrf }, body: JSON.stringify({ using: Object.keys(session.capabilities), methodCalls: [["Email/query", { accountId, filter }, "q"], ...methodCalls] }) })).json();
+  return Object.fromEntries(answer.methodResponses.map(([, args, id]) => [id, args]));
+}, [filter, calls]);
+
+/** The messages of a subject that the server sends later, with their times and files. */
+async function heldOf(page, subject) {
+  const found = await read(page, { subject },
+    ["Email/get", { "#ids": { resultOf: "q", name: "Email/query", path: "/ids" }, properties: ["subject", "attachments"] }, "e"],
+    ["EmailSubmission/query", { filter: { undoStatus: "pending" } }, "s"],
+    ["EmailSubmission/get", { "#ids": { resultOf: "s", name: "EmailSubmission/query", path: "/ids" }, properties: ["emailId", "sendAt"] }, "h"]);
+  return found.h.list.flatMap((h) => found.e.list.filter((e) => e.id === h.emailId).map((e) => ({ subject: e.subject, at: h.sendAt, files: e.attachments.map((a) => a.name) }))).sort((a, b) => (a.subject < b.subject ? -1 : 1));
+}
+
+/** The tables that messages of a subject in a folder have, as the server keeps them. */
+async function tablesOf(page, role, subject) {
+  const boxes = await read(page, {}, ["Mailbox/get", { ids: null }, "m"]);
+  const inMailbox = boxes.m.list.find((m) => m.role === role).id;
+  const found = await read(page, { inMailbox, subject }, ["Email/get", { "#ids": { resultOf: "q", name: "Email/query", path: "/ids" }, properties: ["header:Doublet-Merge-Table:asRaw"] }, "e"]);
+  return found.e.list.map((e) => e["header:Doublet-Merge-Table:asRaw"]);
+}
+
 test("each person gets a message of their own with their values; what is missing is said before any is sent", async () => {
   const page = await open();
   await atOnce(page);
@@ -153,7 +180,7 @@ test("people come from To, a file as spreadsheets write it, and a group of the c
   assert.equal(await go(page).isDisabled(), true);
 
   await page.click("dialog[open] .apart button:has-text('From contacts')");
-  await page.selectOption("dialog[open] .apart select", { label: "Tea party" });
+  await page.selectOption("dialog[open] .apart .sources select", { label: "Tea party" });
   assert.equal(await value(), "Name\tFirst name\tLast name\tEmail\tCompany\nAlice Liddell\tAlice\tLiddell\talice@example.com\t");
   // The keys of the client are not those of the sheet; it is left by Escape, and the table stays with what is written.
   await page.focus("dialog[open] .apart .ends .button");
@@ -260,6 +287,91 @@ test("who is refused is said, and the writer opens again for them alone", async 
   await go(page).click();
   await until(async () => (await countOf(page, "sent", "Refused for")) === 3);
   assert.deepEqual(page.wrong, []);
+});
+
+test("all get the same files, at a later time; a reload sends none of them twice", async () => {
+  const page = await open();
+  await atOnce(page);
+  await signIn(page, "bob");
+  await compose(page, "Later for {{First}}", "Words for {{First}}");
+  await page.setInputFiles(".writer input[type=file]", { name: "plan.txt", mimeType: "text/plain", buffer: Buffer.from("The plan of all") });
+  await page.waitForSelector(".writer .files .file:has-text('plan.txt')");
+  await openSheet(page);
+  await table(page, three);
+  const when = page.locator("dialog[open] .apart > .field select");
+  await when.selectOption("pick");
+  await page.fill("dialog[open] input[type=datetime-local]", "2020-01-01T10:00");
+  await page.waitForSelector("dialog[open] .said:has-text('Choose a time between now and')");
+  await go(page).click();
+  await page.waitForSelector("dialog[open] .apart"); // it stays
+  assert.deepEqual(await barriers(page), []);
+  await when.selectOption({ index: 1 });
+  await page.waitForSelector("dialog[open] .apart .primary:has-text('Schedule 3 messages')");
+
+  // The server gets the second message, and its answer is lost: the page goes on after a reload.
+  const times = new Set();
+  let n = 0, lost = false;
+  await between(page.context(), async (route) => {
+    const { methodCalls } = route.request().postDataJSON();
+    times.add(methodCalls.find(([name]) => name === "EmailSubmission/set")[1].create.s.envelope.mailFrom.parameters.HOLDUNTIL);
+    if (++n !== 2) return route.fallback();
+    await route.fetch();
+    lost = true;
+    return route.abort();
+  });
+  await go(page).click();
+  await page.waitForSelector(".toast:has-text('3 messages are scheduled for')");
+  await until(() => lost);
+  await page.reload();
+  await page.waitForSelector(".row .subject");
+  await until(async () => (await countOf(page, "sent", "Later for")) === 3);
+  assert.equal(times.size, 1);
+  assert.equal(await countOf(page, "drafts", "Later for"), 0);
+  assert.deepEqual(await heldOf(page, "Later for"), ["Later for Alice", "Later for Bob", "Later for Carol"].map((subject) => ({ subject, at: [...times][0], files: ["plan.txt"] })));
+  const alice = await open();
+  await signIn(alice, "alice");
+  assert.equal(await countOf(alice, "inbox", "Later for"), 0);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("the table is in the draft: another browser goes on with it, and no message has it", async () => {
+  const people = "First\tEmail\nÄlice 🂡\talice@example.com\nCarol\tcarol@example.com";
+  const page = await open();
+  await signIn(page, "bob");
+  await compose(page, "Moved for {{First}}", "Words for {{First}}");
+  await openSheet(page);
+  await table(page, people);
+  await page.keyboard.press("Escape");
+  await page.click(".writer [aria-label='Close']");
+  await page.waitForSelector(".writer", { state: "detached" });
+  await page.context().close();
+
+  const other = await open();
+  await atOnce(other);
+  await signIn(other, "bob");
+  const sent = sendings(other);
+  await other.keyboard.press("g");
+  await other.keyboard.press("d");
+  await row(other, "Moved for").click();
+  await other.waitForSelector(".writer .ProseMirror:has-text('Words for')");
+  await openSheet(other);
+  assert.equal(await other.inputValue("dialog[open] .apart textarea"), people);
+  await go(other).click();
+  await until(async () => (await countOf(other, "sent", "Moved for")) === 2);
+  assert.equal(await countOf(other, "drafts", "Moved for"), 0);
+  assert.deepEqual(sent.map((s) => s.subject), ["Moved for Älice 🂡", "Moved for Carol"]);
+  assert.deepEqual(await tablesOf(other, "sent", "Moved for"), [null, null]);
+
+  // One that is too long stays in this browser, and that is said.
+  await compose(other, "Long", "{{1}}");
+  await openSheet(other);
+  await table(other, `alice@example.com\t${"x".repeat(9_000)}\n`.repeat(9));
+  await other.waitForSelector("dialog[open] .apart p:has-text('only this browser keeps it')");
+  await other.keyboard.press("Escape");
+  await other.click(".writer [aria-label='Close']");
+  await other.waitForSelector(".writer", { state: "detached" });
+  assert.deepEqual(await tablesOf(other, "drafts", "Long"), [null]);
+  assert.deepEqual(other.wrong, []);
 });
 
 test("the sheet is whole on a phone, dark, in every language", async () => {

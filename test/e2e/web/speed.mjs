@@ -122,5 +122,5 @@ const assets = join(root, "web/dist/assets");
 const page = readFileSync(join(root, "web/dist/index.html"), "utf8");
 const sizes = readdirSync(assets).filter((f) => f.endsWith(".js")).map((f) => ({ file: f, first: page.includes(f), gzip: gzipSync(readFileSync(join(assets, f))).length }));
 const total = (list) => (list.reduce((n, x) => n + x.gzip, 0) / 1000).toFixed(1);
-console.log(`scripts              ${total(sizes.filter((s) => s.first))} KB gzip to begin with, ${total(sizes.filter((s) => /^(?:index|screen|writer|settings|style)/.test(s.file)))} KB for all of mail, aim < 150 KB`);
+console.log(`scripts              ${total(sizes.filter((s) => s.first))} KB gzip named by the page, ${total(sizes)} KB in all; load.test.mjs counts those until the inbox is drawn, aim <= 60 KB`);
 if (process.env.OUT) writeFileSync(process.env.OUT, JSON.stringify({ samples, sizes }));

@@ -99,6 +99,8 @@ export interface Message extends Row {
   "header:List-Unsubscribe:asURLs"?: string[] | null;
   "header:List-Unsubscribe-Post:asText"?: string | null;
   "header:Authentication-Results:asRaw:all"?: string[] | null;
+  /** The table of a mail merge, in its draft (state/mergetable.ts). */
+  "header:Doublet-Merge-Table:asRaw"?: string | null;
 }
 
 export interface Identity {
@@ -157,5 +159,5 @@ export const rowProperties = [
 /** The further properties of a Message. */
 export const messageProperties = [
   ...rowProperties, "blobId", "inReplyTo", "references", "cc", "bcc", "replyTo", "sentAt",
-  "htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs", "header:List-Unsubscribe-Post:asText", "header:Authentication-Results:asRaw:all",
+  "htmlBody", "textBody", "attachments", "bodyValues", "header:List-Unsubscribe:asURLs", "header:List-Unsubscribe-Post:asText", "header:Authentication-Results:asRaw:all", "header:Doublet-Merge-Table:asRaw",
 ] as const;

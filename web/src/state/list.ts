@@ -23,6 +23,14 @@ export interface List extends Place {
 
 export const list = signal<List>({ mailbox: "", search: "", ids: [], total: 0, snippets: new Map(), state: "loading" });
 
+/** Resolves when the first list is drawn, or cannot be read: parts that it does not need are loaded behind it. */
+export const firstList = new Promise<void>((done) => {
+  const stop = list.subscribe(({ state }) => {
+    if (state === "loading") return;
+    setTimeout(() => { stop(); done(); }); // the drawing comes before
+  });
+});
+
 /** The number of entries in a window. */
 export const windowSize = 60;
 /** The positions that the list shows; rows near them stay in memory. */
@@ -52,6 +60,15 @@ export async function show(where: Place): Promise<void> {
   list.value = { ...where, ids, total: ids.length, snippets: new Map(), state: "loading" };
   await loadWindow(0, true);
 }
+
+// A list of conversations becomes one of messages, or the other way, when the person wants it.
+let threaded = byThread.peek();
+byThread.subscribe((on) => {
+  if (on === threaded) return;
+  threaded = on;
+  const where = place.peek();
+  if (where.mailbox) void show(where);
+});
 
 const asked = new Set<string>();
 /** The number of windows under way: a dragged scrollbar passes hundreds that nobody looks at. */

@@ -1,24 +1,38 @@
 // The language of the client: the person's choice, else the browser's, else English. All text stands in catalogues of the
-// same keys, which the server reads too (serve/lite); {0} stands for a value.
+// same keys, which the server reads too (serve/lite); {0} stands for a value. Only the catalogues that are spoken are loaded.
 
 import { computed, signal } from "@preact/signals";
 import { client } from "../state/session";
-import en from "./en.json";
+import type commandsEn from "./commands/en.json";
+import type en from "./en.json";
 
 export type Catalogue = typeof en;
+export type CommandText = keyof typeof commandsEn;
 export type Language = "en" | "de" | "zh";
 export const languages: Record<Language, string> = { en: "English", de: "Deutsch", zh: "中文" };
 
-const others: Record<Exclude<Language, "en">, () => Promise<Catalogue>> = {
-  de: () => import("./de.json").then((m) => m.default),
-  zh: () => import("./zh.json").then((m) => m.default),
+/** The texts of a language that the first page needs. */
+interface Spoken {
+  texts: Catalogue;
+  /** The names of commands, for buttons, menus, the palette and the list of keys. */
+  commands: Record<CommandText, string>;
+}
+
+const both = ([texts, commands]: [{ default: Catalogue }, { default: Spoken["commands"] }]): Spoken => ({ texts: texts.default, commands: commands.default });
+const catalogues: Record<Language, () => Promise<Spoken>> = {
+  en: () => Promise.all([import("./en.json"), import("./commands/en.json")]).then(both),
+  de: () => Promise.all([import("./de.json"), import("./commands/de.json")]).then(both),
+  zh: () => Promise.all([import("./zh.json"), import("./commands/zh.json")]).then(both),
 };
 
 export const language = signal<Language>("en");
-const catalogue = signal<Catalogue>(en);
+const spoken = signal<Spoken | null>(null);
+
+/** Reports if texts are there: no page is drawn before. */
+export const speaks = computed(() => spoken.value !== null);
 
 export async function speak(l: Language): Promise<void> {
-  catalogue.value = l === "en" ? en : await others[l]();
+  spoken.value = await catalogues[l]();
   language.value = l;
   document.documentElement.lang = l;
 }
@@ -33,8 +47,13 @@ export function preferred(): Language {
 
 /** The text of a key, with values for {0}, {1} …. */
 export function t(key: keyof Catalogue, ...values: (string | number)[]): string {
-  return catalogue.value[key].replace(/\{(\d)\}/gu, (_, n: string) => String(values[Number(n)] ?? ""));
+  return filled(spoken.value?.texts[key] ?? "", values);
 }
+
+/** The name of a command, with values for {0}, {1} …. */
+export const tc = (key: CommandText, ...values: (string | number)[]): string => filled(spoken.value?.commands[key] ?? "", values);
+
+const filled = (text: string, values: (string | number)[]) => text.replace(/\{(\d)\}/gu, (_, n: string) => String(values[Number(n)] ?? ""));
 
 const formats = computed(() => ({
   time: new Intl.DateTimeFormat(language.value, { hour: "numeric", minute: "2-digit" }),

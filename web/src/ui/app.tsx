@@ -1,7 +1,8 @@
 import { useEffect } from "preact/hooks";
+import { firstList } from "../state/list";
 import { openAccount } from "../state/sync";
 import { account, phase } from "../state/session";
-import { t } from "../text";
+import { speaks, t } from "../text";
 import { DominoFace } from "./icons";
 import { arrive, named, namedAccount } from "./history";
 import { lazy } from "./lazy";
@@ -31,19 +32,15 @@ export function App() {
     if (phase.value !== "in" || page === "setup" || page === "admin") return undefined;
     let stop: () => void = () => undefined;
     let there = true;
-    void import("./alarms").then((m) => { if (there) stop = m.startAlarms(); }, () => undefined);
+    void (page === "mail" ? firstList : Promise.resolve()).then(() => import("./alarms")).then((m) => { if (there) stop = m.startAlarms(); }, () => undefined);
     return () => { there = false; stop(); };
   }, [phase.value]);
+  if (!speaks.value) return <Gate />;
   if (page === "setup") return <Setup />;
   const Page = shells[page];
   switch (phase.value) {
     case "starting":
-      return (
-        <main class="gate" aria-busy="true">
-          <span class="visually-hidden">{t("loading")}</span>
-          <DominoFace a={6} b={6} hue={168} size={64} />
-        </main>
-      );
+      return <Gate />;
     case "signed-out":
       return <SignIn />;
     case "in":
@@ -55,4 +52,14 @@ export function App() {
         </>
       );
   }
+}
+
+/** The page until it is known who is signed in. */
+function Gate() {
+  return (
+    <main class="gate" aria-busy="true">
+      <span class="visually-hidden">{t("loading")}</span>
+      <DominoFace a={6} b={6} hue={168} size={64} />
+    </main>
+  );
 }

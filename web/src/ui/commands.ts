@@ -2,17 +2,15 @@
 
 import type { Id } from "../jmap/types";
 import { archive, chosen, junk, keyword, remove, toggle } from "../state/actions";
-import { selectAll } from "../state/all";
 import { list, show } from "../state/list";
 import { byRole, mailboxes } from "../state/mailboxes";
 import { rows } from "../state/messages";
 import { place } from "../state/place";
 import { sync } from "../state/sync";
 import { cursor, folded, narrow, reading, selected, sheet, toasts, type MenuItem } from "../state/screen";
-import { t } from "../text";
-import { tc, type CommandText } from "../text/commands";
+import { t, tc, type CommandText } from "../text";
 import type { IconName } from "./icons";
-import { open, step } from "./reader";
+import { open, step } from "./opened";
 import { write } from "./writing";
 
 export type Group = "groupMail" | "groupSelect" | "groupWrite" | "groupGo" | "groupApp";
@@ -127,7 +125,7 @@ export const commands: Command[] = [
   { name: "mute", group: "groupMail", keys: ["m"], icon: "mute", run: (ids) => import("./aside").then((m) => m.toggleMute(ids)) },
   { name: "undo", group: "groupMail", keys: ["z"], run: () => toasts.value.findLast((x) => x.action)?.action!.run() },
   { name: "select", group: "groupSelect", keys: ["x"], run: pickOne },
-  { name: "selectAll", group: "groupSelect", keys: ["* a"], run: () => selectAll() },
+  { name: "selectAll", group: "groupSelect", keys: ["* a"], run: () => import("../state/selectall").then((m) => m.selectAll()) },
   { name: "selectNone", group: "groupSelect", keys: ["* n"], run: () => (selected.value = new Set()) },
   { name: "selectRead", group: "groupSelect", keys: ["* r"], run: () => pick("$seen", true) },
   { name: "selectUnread", group: "groupSelect", keys: ["* u"], run: () => pick("$seen", false) },

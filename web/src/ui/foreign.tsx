@@ -11,7 +11,8 @@ import { fill, fit, type Shown } from "./fit";
 import { safeLetter, type Letter } from "./letter";
 import { leadOf, type Lead } from "./links";
 import { unescaped } from "./quoted";
-import { mailto, write } from "./writing";
+import { mailto } from "./mailto";
+import { write } from "./writing";
 
 /** The look of a message: dark in the page's colours if it has none, in its own if it is dark, else light. */
 function toneOf({ tone }: Letter): Shown["tone"] {

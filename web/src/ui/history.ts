@@ -11,7 +11,7 @@ import { place, type Place } from "../state/place";
 import { cursor, goal, menu, narrow, reading, say, scrolled, selected, sheet, sideOpen, turning, type Sheet } from "../state/screen";
 import { account, home, online, session } from "../state/session";
 import { t } from "../text";
-import { open } from "./reader";
+import { open } from "./opened";
 import { leaveWriter, leaving, resume, unfinished, write, writeDraft, writers } from "./writing";
 
 /** A step of the history. layer: what lies above the page and has no address. */

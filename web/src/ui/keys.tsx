@@ -1,7 +1,6 @@
 // Tables of keys, for pages that are not the mail: what they do, and the list that ? shows.
 
-import { t } from "../text";
-import { tc } from "../text/commands";
+import { t, tc } from "../text";
 import { Frame } from "./above";
 
 export interface Key {

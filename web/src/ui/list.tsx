@@ -11,7 +11,6 @@ import { list, loadWindow, show, inView } from "../state/list";
 import { mailboxes, pathOf, sortedMailboxes } from "../state/mailboxes";
 import { onceEach, rows, threads } from "../state/messages";
 import { place, byThread } from "../state/place";
-import { empty } from "../state/trash";
 import { labelsOf } from "../state/own";
 import { preferences } from "../state/prefs";
 import { cursor, goal, narrow, openMenu, reading, say, scrolled, selected, sheet, sideOpen } from "../state/screen";
@@ -23,7 +22,7 @@ import { deed } from "./commands";
 import { Domino, Icon } from "./icons";
 import { roleName } from "./side";
 import { lazy, Suspense } from "./lazy";
-import { open as openMessage } from "./reader";
+import { open as openMessage } from "./opened";
 import { SentOn } from "./senton";
 import { swipe } from "./swipe";
 import { Tool } from "./tool";
@@ -55,7 +54,7 @@ export function List() {
           {!where.search && box && <span class="quiet">{count(box.totalEmails)}</span>}
           {where.search && <button class="tool" aria-label={t("saveSearch")} title={t("saveSearch")} onClick={() => void import("./sideown").then((m) => m.saveSearch())}><Icon name="star" /></button>}
           {where.search && <button class="tool" aria-label={t("clearSearch")} title={t("clearSearch")} onClick={() => void show({ mailbox: where.mailbox, search: "" })}><Icon name="close" /></button>}
-          {(box?.role === "trash" || box?.role === "junk") && !where.search && holds(box) && <button class="button" onClick={() => empty(box.id)}>{t("emptyTrash")}</button>}
+          {(box?.role === "trash" || box?.role === "junk") && !where.search && holds(box) && <button class="button" onClick={() => void import("../state/trash").then((m) => m.empty(box.id))}>{t("emptyTrash")}</button>}
         </div>
       )}
       {unfinished.value.map((k) => (

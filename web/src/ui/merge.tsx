@@ -5,12 +5,15 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Address } from "../jmap/types";
 import { contactsCapability, groups, loaded, openContacts, people as contacts, type Contact } from "../state/cards";
 import { fieldsOf, letterOf, mostPeople, nameKey, type Merged, type Person } from "../state/merge";
+import { latest, offered } from "../state/later";
+import { isKeepable } from "../state/mergetable";
 import { check, isNobodys } from "../state/people";
 import { isDark } from "../state/prefs";
 import { mostText, readTable, readTableFile, tableText, type Table } from "../state/table";
 import { client, home, offers } from "../state/session";
 import { nameOrAddress } from "../state/shown";
-import { size, t } from "../text";
+import { fullDate, shortTime, size, t } from "../text";
+import { tl } from "../text/later";
 import { tm } from "../text/merge";
 import { Frame } from "./above";
 import { fill, fit } from "./fit";
@@ -72,10 +75,11 @@ function ofContacts(list: Contact[]): string {
 type Values = Record<"text" | "html", { value: string }>;
 
 /** email is that of the draft as Email/set takes it, with its fields. */
-export function Apart({ draft, email, keep, close, send }: { draft: Draft; email: Record<string, unknown>; keep: (table: string) => void; close: () => void; send: (r: Ready) => Promise<void> }) {
+export function Apart({ draft, email, keep, close, send }: { draft: Draft; email: Record<string, unknown>; keep: (table: string) => void; close: () => void; send: (r: Ready, later?: Date) => Promise<void> }) {
   const input = useSignal(draft.table ?? (draft.to.length > 0 ? ofAddresses(draft.to) : ""));
   const said = useSignal("");
   const sure = useSignal(false);
+  const when = useSignal<When>({});
   const file = useRef<HTMLInputElement>(null);
   const table = useMemo(() => readTable(input.value), [input.value]);
   const fields = useMemo(() => fieldsOf(draft.subject, (email["bodyValues"] as Values).html.value), []);
@@ -94,6 +98,12 @@ export function Apart({ draft, email, keep, close, send }: { draft: Draft; email
     else set(await readTableFile(f));
   };
   const n = sound.length;
+  const go = () => {
+    const { at, bad } = when.value;
+    // The time may have passed while the sheet was open.
+    if (bad || (at && !isOffered(at))) when.value = { ...when.value, bad: true };
+    else void send({ columns: table.columns, people: sound }, at);
+  };
   return (
     <Frame title={tm("title")} onClose={close}>
       <div class="apart">
@@ -108,13 +118,52 @@ export function Apart({ draft, email, keep, close, send }: { draft: Draft; email
         <p class="quiet" role="status">{n === 0 && bars.length === 0 ? tm("empty") : tm("fields", table.columns.map((c) => `{{${c}}}`).join(" "))}</p>
         <Said list={[...bars, ...asks]} />
         {bars.length === 0 && asks.length > 0 && n > 0 && <label class="check"><input type="checkbox" checked={sure.value} onChange={(e) => (sure.value = e.currentTarget.checked)} />{tm("anyway")}</label>}
+        {input.value && !isKeepable(input.value) && <p class="quiet">{tm("here")}</p>}
+        {latest() && <Time when={when.value} set={(w) => (when.value = w)} />}
         {n > 0 && <Preview of={{ columns: table.columns, people: sound }} email={email} pictures={draft.attachments} />}
         <div class="ends">
           <button type="button" class="button" onClick={close}>{t("cancel")}</button>
-          <button type="button" class="button primary" disabled={n === 0 || bars.length > 0 || (asks.length > 0 && !sure.value)} onClick={() => void send({ columns: table.columns, people: sound })}><Icon name="send" />{n === 1 ? tm("sendOne") : tm("send", n)}</button>
+          <button type="button" class="button primary" disabled={n === 0 || bars.length > 0 || (asks.length > 0 && !sure.value)} onClick={go}><Icon name={when.value.at ? "clock" : "send"} />{when.value.at ? tm("schedule", n) : n === 1 ? tm("sendOne") : tm("send", n)}</button>
         </div>
       </div>
     </Frame>
+  );
+}
+
+/** When the messages are sent; at is absent: at once. bad: the server does not send at that time. */
+interface When {
+  name?: string;
+  at?: Date;
+  bad?: boolean;
+}
+
+const isOffered = (at: Date) => at > client.now() && at <= latest()!;
+
+/** Chooses when the messages are sent. */
+function Time({ when, set }: { when: When; set: (w: When) => void }) {
+  const times = useMemo(offered, []);
+  return (
+    <>
+      <label class="field"><span>{tm("when")}</span>
+        <select class="text-input" value={when.name ?? ""} onChange={(e) => {
+          const name = e.currentTarget.value, at = times.find((o) => o.name === name)?.at;
+          set(at ? { name, at } : name ? { name, bad: true } : {});
+        }}>
+          <option value="">{tm("now")}</option>
+          {times.map((o) => <option key={o.name} value={o.name}>{tl(o.name, shortTime(o.at))}</option>)}
+          <option value="pick">{tl("pickTime")}</option>
+        </select>
+      </label>
+      {when.name === "pick" && (
+        <label class="field"><span>{tl("pickAsk")}</span>
+          <input type="datetime-local" onInput={(e) => {
+            const at = new Date(e.currentTarget.value);
+            set({ name: "pick", ...(isOffered(at) ? { at } : { bad: true }) });
+          }} />
+        </label>
+      )}
+      {when.bad && <p class="said" role={when.at ? "alert" : "status"}>{tl("badTime", fullDate(latest()!.toISOString()))}</p>}
+    </>
   );
 }
 

@@ -13,7 +13,8 @@ import { atHand, block, blockable, blocked, leaveAtOnce, readBlocked, verdictOf,
 import { t } from "../text";
 import { ts } from "../text/senders";
 import { Icon } from "./icons";
-import { mailto, write } from "./writing";
+import { mailto } from "./mailto";
+import { write } from "./writing";
 
 const isJunk = () => mailboxes.value.get(place.value.mailbox)?.role === "junk";
 const own = () => new Set(identities.value.map((i) => i.email.toLowerCase()));

@@ -10,7 +10,7 @@ import { account, attempt, client, offers } from "../state/session";
 import { Icon } from "./icons";
 import { lazy, Suspense } from "./lazy";
 import { Blocked } from "./sender";
-import { textToHTML } from "./writing";
+import { textToHTML } from "./drafts";
 import { fullDate, languages, t, type Language } from "../text";
 
 const Rules = lazy(() => import("./rulebook").then((m) => m.Rules));

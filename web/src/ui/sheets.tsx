@@ -1,20 +1,16 @@
 import { lazy } from "./lazy";
-import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
-import { messages, readMessages } from "../state/messages";
 import { sheet } from "../state/screen";
-import { account, attempt, client } from "../state/session";
 import { t } from "../text";
 import { Ask, Frame } from "./above";
-import { Long } from "./plain";
-import { Redirect } from "./redirect";
 
 const Help = lazy(() => import("./palette").then((m) => m.Help));
 const Palette = lazy(() => import("./palette").then((m) => m.Palette));
 const Preview = lazy(() => import("./preview").then((m) => m.Preview));
 const Scheduled = lazy(() => import("./later").then((m) => m.Scheduled));
+const Redirect = lazy(() => import("./redirect").then((m) => m.Redirect));
 const RuleFrom = lazy(() => import("./rulebook").then((m) => m.RuleFrom));
 const Settings = lazy(() => import("./settings").then((m) => m.Settings));
+const Source = lazy(() => import("./source").then((m) => m.Source));
 
 export function Sheets() {
   const s = sheet.value;
@@ -30,16 +26,4 @@ export function Sheets() {
     case "rule": return <RuleFrom key={s.id} id={s.id} />;
     case "scheduled": return <Scheduled />;
   }
-}
-
-function Source({ id }: { id: string }) {
-  const text = useSignal("");
-  useEffect(() => {
-    void attempt(async () => {
-      await readMessages([id]);
-      const m = messages.value.get(id);
-      if (m) text.value = (await (await client.fetch(client.blobURL(account.value, m.blobId, "message/rfc822", "message.eml"))).text()).replaceAll("\r\n", "\n");
-    });
-  }, [id]);
-  return <Frame title={t("source")}><div class="source" tabIndex={0}><Long text={text.value || t("loading")} bare /></div></Frame>;
 }

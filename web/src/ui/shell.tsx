@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { nameOrAddress } from "../state/shown";
 import { telling } from "../state/all";
-import { show } from "../state/list";
+import { firstList, show } from "../state/list";
 import { byRole } from "../state/mailboxes";
 import { place } from "../state/place";
 import { onArrival } from "../state/sync";
@@ -18,13 +18,14 @@ import { Menu, Toasts } from "./above";
 import { onKey } from "./commands";
 import { Icon } from "./icons";
 import { List } from "./list";
-import { Border } from "./panes";
-import { open, Reader } from "./reader";
+import { open } from "./opened";
+import { Reader } from "./reader";
 import { Sheets } from "./sheets";
 import { Side } from "./side";
 import { Switch, Top } from "./top";
-import { mailto, write, writeAgain, writers, type Draft } from "./writing";
+import { write, writeAgain, writers, type Draft } from "./writing";
 
+const Border = lazy(() => firstList.then(() => import("./panes")).then((m) => m.Border));
 const Suggest = lazy(() => import("./suggest").then((m) => m.Suggest));
 const Writer = lazy(() => import("./writer").then((m) => m.Writer));
 
@@ -174,7 +175,7 @@ function begin(): () => void {
   addEventListener("beforeunload", leave);
   // Such a browser has no room for parts of the client either: the writer is loaded while the server answers.
   const ahead = storageDenied.subscribe((is) => {
-    if (is) void import("./writer").catch(() => undefined);
+    if (is) void Promise.all([import("./writer"), import("./drafts")]).catch(() => undefined);
   });
   onArrival((mail) => {
     if (!preferences.value.notify || typeof Notification === "undefined" || Notification.permission !== "granted" || document.hasFocus()) return;
@@ -187,10 +188,14 @@ function begin(): () => void {
       void open(first.id);
     };
   });
-  const asked = mailto(new URLSearchParams(location.search).get("mailto") ?? "");
-  if (asked) {
-    history.replaceState(null, "", "/");
-    void write(asked);
+  const link = new URLSearchParams(location.search).get("mailto");
+  if (link) {
+    void import("./mailto").then(({ mailto }) => {
+      const asked = mailto(link);
+      if (!asked) return;
+      history.replaceState(null, "", "/");
+      void write(asked);
+    });
   }
   return () => {
     removeEventListener("keydown", pressed);

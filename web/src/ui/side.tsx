@@ -1,23 +1,22 @@
 import { useSignal } from "@preact/signals";
-import { refusalIn, whyOf } from "../jmap/client";
 import type { Id, Mailbox } from "../jmap/types";
 import { moveTo } from "../state/actions";
-import { below, inTrash } from "../state/folders";
+import { below } from "../state/folders";
 import { folderHue, hues } from "../state/own";
-import { show } from "../state/list";
-import { byRole, mailboxes, quota, sortedMailboxes } from "../state/mailboxes";
+import { firstList, show } from "../state/list";
+import { mailboxes, quota, sortedMailboxes } from "../state/mailboxes";
 import { place } from "../state/place";
-import { sync } from "../state/sync";
-import { openMenu, reading, say, selected, sheet, sideOpen } from "../state/screen";
-import { account, attempt, client, home, offers, session } from "../state/session";
-import { deleteFolder, restoreFolder } from "../state/trash";
+import { reading, selected, sideOpen } from "../state/screen";
+import { account, home, offers, session } from "../state/session";
 import { count, size, t } from "../text";
 import { Icon, type IconName } from "./icons";
 import { lazy, Suspense } from "./lazy";
 import { write } from "./writing";
 
-const Invited = lazy(() => import("./invited").then((m) => m.Invited));
-const Own = lazy(() => import("./sideown").then((m) => m.Own));
+const Invited = lazy(() => firstList.then(() => import("./invited")).then((m) => m.Invited));
+const Own = lazy(() => firstList.then(() => import("./sideown")).then((m) => m.Own));
+
+const deeds = () => import("./folderdeeds");
 
 const roles = ["inbox", "snoozed", "drafts", "sent", "archive", "junk", "trash"] as const;
 
@@ -51,7 +50,7 @@ export function Side() {
       <ul class="folders">{lines.slice(0, own).map(({ m, depth }) => <Folder key={m.id} m={m} depth={depth} />)}</ul>
       <div class={`side-title ${overTop.value ? "drop" : ""}`} {...dropFolder(null, overTop)}>
         {t("folders")}
-        <button class="tool" aria-label={t("newFolder")} title={t("newFolder")} onClick={newFolder}><Icon name="plus" /></button>
+        <button class="tool" aria-label={t("newFolder")} title={t("newFolder")} onClick={() => void deeds().then((m) => m.newFolder())}><Icon name="plus" /></button>
       </div>
       {own < lines.length && <ul class="folders">{lines.slice(own).map(({ m, depth }) => <Folder key={m.id} m={m} depth={depth} />)}</ul>}
       <Suspense><Own /></Suspense>
@@ -81,6 +80,8 @@ export function Side() {
   );
 }
 
+const openFolderMenu = (at: Element, m: Mailbox) => void deeds().then((d) => d.folderMenu(at, m));
+
 function Folder({ m, depth }: { m: Mailbox; depth: number }) {
   const over = useSignal(false);
   const badge = m.role === "drafts" ? m.totalEmails : m.role === "junk" || m.role === "trash" ? 0 : m.unreadEmails;
@@ -104,12 +105,12 @@ function Folder({ m, depth }: { m: Mailbox; depth: number }) {
         }}
         onContextMenu={(e) => {
           e.preventDefault();
-          folderMenu(e.currentTarget, m);
+          openFolderMenu(e.currentTarget, m);
         }}
         onKeyDown={(e) => {
           if ((!m.role && e.key === "F2") || e.key === "ContextMenu" || (e.shiftKey && e.key === "F10")) {
             e.preventDefault();
-            folderMenu(e.currentTarget, m);
+            openFolderMenu(e.currentTarget, m);
           }
         }}
         draggable={!m.role && m.myRights.mayRename}
@@ -150,51 +151,10 @@ function dropFolder(m: Mailbox | null, over: { value: boolean }) {
       if (!takes(e)) return;
       e.preventDefault();
       if (m && !e.dataTransfer!.types.includes(folderType)) void moveTo(m.id);
-      else if (dragged) void moveFolder(dragged, m);
+      else if (dragged) {
+        const folder = dragged;
+        void deeds().then((d) => d.moveFolder(folder, m));
+      }
     },
   };
-}
-
-/** Moves a folder below another, or to the top level. */
-async function moveFolder(m: Mailbox, parent: Mailbox | null): Promise<void> {
-  const before = m.parentId;
-  const put = (parentId: Id | null) => setMailbox({ update: { [m.id]: { parentId } } });
-  const problem = await put(parent?.id ?? null);
-  say(problem ?? t("folderMoved", m.name), problem ? undefined : { text: t("undo"), run: () => void put(before) });
-}
-
-/** Changes folders; why the server refused, if it did. */
-async function setMailbox(args: Record<string, unknown>): Promise<string | undefined> {
-  const answer = await attempt(() => client.call("Mailbox/set", { accountId: account.value, ...args }));
-  if (!answer) return t("cannotReach");
-  void sync();
-  const problem = refusalIn(answer);
-  return problem && t("refusedByServer", whyOf(problem));
-}
-
-function newFolder(): void {
-  sheet.value = {
-    kind: "ask", title: t("newFolder"), text: t("folderName"), yes: t("save"), input: "",
-    done: (name) => typeof name === "string" && name.trim() && setMailbox({ create: { f: { name: name.trim(), parentId: null, isSubscribed: true } } }),
-  };
-}
-
-function folderMenu(at: Element, m: Mailbox): void {
-  const trash = byRole("trash");
-  const trashed = inTrash(mailboxes.value, m);
-  const all = [
-    { text: t("folderColour"), icon: "label", run: () => void import("./sideown").then((x) => x.askFolderHue(at, m.id)) },
-    ...(m.myRights.mayAddItems ? [{ text: t("importMail"), icon: "plus", run: () => void import("./exchange").then((x) => x.chooseFiles(m.id)) }] : []),
-    { text: t("exportMail"), icon: "download", run: () => void import("./exchange").then((x) => x.exportFolder(m.id)) },
-  ];
-  if (m.role) return openMenu(at, all);
-  openMenu(at, [
-    {
-      text: t("renameFolder"), icon: "drafts",
-      run: () => (sheet.value = { kind: "ask", title: t("renameFolder"), text: t("folderName"), yes: t("save"), input: m.name, done: (name) => typeof name === "string" && name.trim() && setMailbox({ update: { [m.id]: { name: name.trim() } } }) }),
-    },
-    ...all,
-    ...(trashed && m.parentId === trash?.id ? [{ text: t("restoreFolder"), icon: "move", run: () => void restoreFolder(m) }] : []),
-    { text: trashed ? t("deleteForever") : t("deleteFolder"), icon: "trash", run: () => deleteFolder(m) },
-  ]);
 }

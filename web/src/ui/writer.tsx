@@ -7,6 +7,7 @@ import { Offline, Refused, SignedOut } from "../jmap/client";
 import { identities, outgoing } from "../state/outgoing";
 import { sync } from "../state/sync";
 import { intend, takeBack, type Merge, type Sending } from "../state/outbox";
+import { tableField } from "../state/mergetable";
 import { latest } from "../state/later";
 import { preferences } from "../state/prefs";
 import { narrow, say, sheet } from "../state/screen";
@@ -33,6 +34,9 @@ const domainOf = (address: string) => address.split("@")[1] ?? "localhost";
 
 /** A time as headers and envelopes take it: to the second. */
 const toSecond = (d: Date) => d.toISOString().replace(/\.\d+Z$/u, "Z");
+
+/** The sender of an envelope; the server holds the message until a time (RFC 4865). */
+const sender = (email: string, later: Date | undefined) => ({ email, ...(later ? { parameters: { HOLDUNTIL: toSecond(later) } } : {}) });
 
 interface Uploading {
   name: string;
@@ -113,7 +117,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
     const inline = attachments.value.filter((a) => a.cid && e.html().includes(`cid:${a.cid}`));
     const rest = attachments.value.filter((a) => !inline.includes(a));
     return {
-      from: i ? [{ name: i.name || null, email: i.email }] : undefined, to: d.to, cc: d.cc.length > 0 ? d.cc : undefined, bcc: d.bcc.length > 0 ? d.bcc : undefined,
+      from: i ? [{ name: i.name || null, email: i.email }] : undefined, to: d.to.length > 0 ? d.to : undefined, cc: d.cc.length > 0 ? d.cc : undefined, bcc: d.bcc.length > 0 ? d.bcc : undefined,
       subject: d.subject, inReplyTo: d.inReplyTo ?? undefined, references: d.references ?? undefined,
       bodyValues: { text: { value: e.text() }, html: { value: e.html().replace(/src="[^"]*#cid:([^"]+)"/gu, 'src="cid:$1"') } },
       textBody: [{ partId: "text", type: "text/plain" }], htmlBody: [{ partId: "html", type: "text/html" }],
@@ -130,7 +134,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
       status.value = t("draftSaving");
       try {
         const answer = await client.call("Email/set", {
-          accountId: home.value, create: { d: { ...email(), messageId: [d.address], mailboxIds: { [drafts]: true }, keywords: { $draft: true, $seen: true } } }, ...(d.id ? { destroy: [d.id] } : {}),
+          accountId: home.value, create: { d: { ...email(), ...tableField(d.table), messageId: [d.address], mailboxIds: { [drafts]: true }, keywords: { $draft: true, $seen: true } } }, ...(d.id ? { destroy: [d.id] } : {}),
         });
         const made = (answer["created"] as Record<string, { id: Id }> | null)?.["d"];
         if (!made) throw new Error((answer["notCreated"] as Record<string, { description?: string; type: string }>)["d"]?.description ?? "");
@@ -202,7 +206,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
     const whole = { ...base.email, messageId: [`${crypto.randomUUID()}@${domainOf(i.email)}`] };
     await give({
       ...base, kind: "send", email: whole, answered: d.answered,
-      envelope: { mailFrom: { email: i.email, ...(later ? { parameters: { HOLDUNTIL: toSecond(later) } } : {}) }, rcptTo: [...new Map(all.map((a) => [a.email.toLowerCase(), { email: a.email }])).values()] },
+      envelope: { mailFrom: sender(i.email, later), rcptTo: [...new Map(all.map((a) => [a.email.toLowerCase(), { email: a.email }])).values()] },
     }, (seconds) => (later ? tl("isScheduled", fullDate(later.toISOString())) : seconds > 0 ? t("sendUndo", seconds) : t("sending")));
   };
 
@@ -237,12 +241,13 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
   };
 
   /** Sends a message of its own to each of several people. */
-  const sendApart = async ({ columns, people }: Ready): Promise<void> => {
-    const base = await given();
+  const sendApart = async ({ columns, people }: Ready, later?: Date): Promise<void> => {
+    const base = await given(later);
     const i = identities.value.find((x) => x.id === d.identity);
     if (!base || !i) return void say(t("cannotReach"));
     const each = people.map((p) => ({ ...p, messageID: `${crypto.randomUUID()}@${domainOf(i.email)}` }));
-    await give({ ...base, kind: "merge", columns, people: each, envelope: { mailFrom: { email: i.email }, rcptTo: [] }, done: 0, refused: [] }, (seconds) => (seconds > 0 ? tm("sending", people.length, seconds) : tm("sendingNow", people.length)));
+    await give({ ...base, kind: "merge", columns, people: each, envelope: { mailFrom: sender(i.email, later), rcptTo: [] }, done: 0, refused: [] }, (seconds) => (
+      later ? tm("isScheduled", people.length, fullDate(later.toISOString())) : seconds > 0 ? tm("sending", people.length, seconds) : tm("sendingNow", people.length)));
   };
 
   const discard = async () => {
@@ -341,7 +346,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
         <input ref={files} type="file" multiple hidden onChange={(e) => { void take([...(e.currentTarget.files ?? [])]); e.currentTarget.value = ""; }} />
       </footer>
     </section>
-    {apart.value && <Apart draft={now()} email={email()} keep={(table) => { d.table = table; touched(); }} close={() => (apart.value = false)} send={(r) => { apart.value = false; return sendApart(r); }} />}
+    {apart.value && <Apart draft={now()} email={email()} keep={(table) => { d.table = table; touched(); }} close={() => (apart.value = false)} send={(r, later) => { apart.value = false; return sendApart(r, later); }} />}
     </>
   );
 }

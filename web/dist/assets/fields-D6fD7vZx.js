@@ -1,0 +1,2 @@
+var e=e=>/^[ -~]*$/u.test(e);function t(e){let t=[],r=``,i=new TextEncoder;for(let a of[...e.replace(/[\u0000-\u001f\u007f]/gu,` `),``])r&&(a===``||i.encode(r+a).length>42)&&(t.push(`=?UTF-8?B?${n(r)}?=`),r=``),r+=a;return t.join(`\r
+ `)}function n(e){let t=``;for(let n of new TextEncoder().encode(e))t+=String.fromCharCode(n);return btoa(t)}var r=n=>e(n)?`"${n.replace(/["\\]/gu,`\\$&`)}"`:t(n),i=n=>e(n)&&n.length<900&&!n.includes(`=?`)?n:t(n),a=e=>e.name?`${r(e.name)} <${e.email}>`:e.email,o=e=>e.toUTCString().replace(`GMT`,`+0000`);export{i,o as n,a as r,n as t};

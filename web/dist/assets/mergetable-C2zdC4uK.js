@@ -1,0 +1,2 @@
+import{t as e}from"./fields-D6fD7vZx.js";var t=`header:Doublet-Merge-Table:asRaw`,n=1e5;function r(t){let r=t.length<=n?e(t):``;return r.length<=n?r:``}var i=e=>r(e)!==``;function a(e){let n=e?r(e):``;return n?{[t]:n.replace(/.{1,76}/gu,`\r
+ $&`)}:{}}function o(e){let r=(e[t]??``).replace(/\s+/gu,``);if(!(!r||r.length>n))try{return new TextDecoder(`utf-8`,{fatal:!0}).decode(Uint8Array.from(atob(r),e=>e.charCodeAt(0)))}catch{return}}export{a as n,o as r,i as t};
