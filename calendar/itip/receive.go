@@ -134,7 +134,7 @@ func attendeeIn(parts []*ical.Component, is func(string) bool) *ical.Property {
 var own = []string{"TRANSP", "COLOR", "CATEGORIES", "CLASS"}
 
 // kept returns a component of a message with what belongs to the owner of the stored one: the alarms, the marks, and
-// the answer, unless the time changed.
+// the answer, unless the time changed or the stored one was cancelled.
 func kept(stored *calendar.Object, m *Message, was, c *ical.Component, me func(string) bool) *ical.Component {
 	out := clone(c)
 	out.Properties = slices.DeleteFunc(out.Properties, func(p ical.Property) bool { return p.Name == "REQUEST-STATUS" })
@@ -159,9 +159,10 @@ func kept(stored *calendar.Object, m *Message, was, c *ical.Component, me func(s
 	k := key(m.whole, c)
 	setParam(now, paramReply, before.Param(paramReply))
 	moved := whenOf(stored, byKey(stored), k, c.Get("RECURRENCE-ID")) != when(m.whole, c, nil, k == master)
-	if !moved || status(now) != "NEEDS-ACTION" {
+	invitedAgain := cancelled(was) && !cancelled(c) // the answer was one to the former invitation
+	if !invitedAgain && (!moved || status(now) != "NEEDS-ACTION") {
 		setParam(now, "PARTSTAT", before.Param("PARTSTAT"))
-	} else if status(before) == "DECLINED" {
+	} else if status(before) == "DECLINED" && status(now) != "DECLINED" {
 		transparent(out, false)
 	}
 	return out
