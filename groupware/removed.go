@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"doublet/calendar"
+	"doublet/calendar/itip"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -147,6 +149,56 @@ func (f *File) Removed(ctx context.Context) (list []Entry, err error) {
 			}
 			return true
 		})
+	})
+	return list, err
+}
+
+// maxBuried bounds the removed events with one UID that Cancelled reads.
+const maxBuried = 20
+
+// Cancelled returns the cancelled events with a UID among the removed entries, in the order of their arrival.
+func (d *reading) Cancelled(uid string) (list []*calendar.Object, err error) {
+	bin, err := d.r.FolderNamed(removedFolder)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ids, err := d.r.Lookup(indexEntries, uidKey(uid))
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids[max(0, len(ids)-maxBuried):] {
+		row, err := d.row(id)
+		if err != nil {
+			return nil, err
+		}
+		if row == nil {
+			continue
+		}
+		if _, in := row.Member(bin.Note); !in {
+			continue
+		}
+		e, err := d.entry(bin, id, true)
+		if err != nil {
+			return nil, err
+		}
+		if e == nil || e.Component == vcard {
+			continue
+		}
+		if o, err := calendar.ReadObject(e.Text); err == nil && o.UID == uid && itip.IsCancelled(o) {
+			list = append(list, o)
+		}
+	}
+	return list, nil
+}
+
+// Cancelled returns the cancelled events with a UID among the removed entries, in the order of their arrival.
+func (f *File) Cancelled(ctx context.Context, uid string) (list []*calendar.Object, err error) {
+	err = f.read(ctx, func(d *reading) error {
+		list, err = d.Cancelled(uid)
+		return err
 	})
 	return list, err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"doublet/calendar"
+	"doublet/calendar/itip"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -136,7 +137,8 @@ func defaultFor(d *reading, component string) (to *layout.Folder, name string, e
 	return to, name, err
 }
 
-// Invite puts an event into the calendar for new ones, which it creates in a mail file that has no calendar yet.
+// Invite puts an event into the calendar for new ones, which it creates in a mail file that has no calendar yet. A
+// cancelled event goes to the removed entries, where Cancelled finds it.
 func (c *Changing) Invite(p *Parsed) error {
 	_, name, err := defaultFor(&c.reading, p.Component)
 	if errors.Is(err, ErrNoCollection) {
@@ -148,7 +150,10 @@ func (c *Changing) Invite(p *Parsed) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = c.Put(Calendar, name, c.f.svc.NewName(Calendar), p, Condition{New: true})
+	e, _, err := c.Put(Calendar, name, c.f.svc.NewName(Calendar), p, Condition{New: true})
+	if err == nil && itip.IsCancelled(p.Object) {
+		err = c.Remove(Calendar, name, e.Name, Condition{})
+	}
 	return err
 }
 

@@ -146,6 +146,13 @@ func (c *change) draft(ctx context.Context, m *itip.Message, p party) error {
 			return nil
 		}
 	}
+	if stored == nil {
+		list, err := d.file.Cancelled(ctx, m.UID)
+		if err != nil {
+			return err
+		}
+		stored = ofOrganizer(list, m)
+	}
 	o, err := itip.Receive(stored, m, c.from, p.me)
 	if err != nil {
 		c.states[p.address] = itip.Refused
@@ -160,6 +167,16 @@ func (c *change) draft(ctx context.Context, m *itip.Message, p party) error {
 		d.tag = d.stored.ScheduleTag // RFC 6638 section 3.2.10: an answer does not change it
 	}
 	return nil
+}
+
+// ofOrganizer returns the last of some removed events that has the organizer of a message, nil for none.
+func ofOrganizer(list []*calendar.Object, m *itip.Message) (last *calendar.Object) {
+	for _, o := range list {
+		if organizerOf(o) == m.Organizer() {
+			last = o
+		}
+	}
+	return last
 }
 
 // open returns the draft of the calendar of a person.

@@ -147,6 +147,13 @@ func (x *incoming) Apply(tx *store.Tx, recipient note.UNID, db note.DatabaseID) 
 	if stored == nil && x.ids[x.m.Organizer()].IsZero() {
 		return nil
 	}
+	if stored == nil {
+		list, err := c.Cancelled(x.m.UID)
+		if err != nil {
+			return err
+		}
+		stored = ofOrganizer(list, x.m)
+	}
 	me := func(a string) bool { return x.ids[a] == recipient }
 	o, err := itip.Receive(stored, x.m, x.m.Sender(), me)
 	if err == nil && x.rooms[recipient] && itip.Status(o, me) == "NEEDS-ACTION" {

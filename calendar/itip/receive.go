@@ -12,6 +12,9 @@ import (
 // Receive returns a stored object after a message. stored is nil if the calendar does not have the event. from is the
 // normalized address that the transport vouches for, me reports whether an address is the owner's of the calendar.
 //
+// A CANCEL of an event that is not stored returns the event with STATUS:CANCELLED, to be kept as one that was removed;
+// stored has it for the messages that follow.
+//
 // With an error the object stays as it is: ErrStranger if from may not send this, ErrStale for a repeated or late
 // message, ErrUnknown if it concerns nothing that is stored, ErrNoEffect if a person has to decide, ErrMalformed if the
 // result would be no object that a calendar can keep.
@@ -37,6 +40,9 @@ func Receive(stored *calendar.Object, m *Message, from string, me func(string) b
 	case Request:
 		return receiveRequest(stored, m, me)
 	case Cancel:
+		if stored == nil {
+			return buried(m, me)
+		}
 		return receiveCancel(stored, m)
 	case Add:
 		return receiveAdd(stored, m)
@@ -203,9 +209,6 @@ func merged(stored *calendar.Object, m *Message, parts map[string]*ical.Componen
 //
 // Implements: RFC 5546 §3.2.5 CANCEL
 func receiveCancel(stored *calendar.Object, m *Message) (*calendar.Object, error) {
-	if stored == nil {
-		return nil, ErrUnknown
-	}
 	parts := byKey(stored)
 	fresh, known := false, false
 	cancel := func(k string, was, by *ical.Component) {
@@ -236,6 +239,19 @@ func receiveCancel(stored *calendar.Object, m *Message) (*calendar.Object, error
 		return nil, ErrStale
 	}
 	return merged(stored, m, parts, false)
+}
+
+// buried returns the event of a CANCEL that overtook its REQUEST: a calendar keeps it out of sight, so that the REQUEST
+// does not bring the event when it arrives.
+func buried(m *Message, me func(string) bool) (*calendar.Object, error) {
+	if masterOf(m) == nil || attendeeIn(m.Parts, me) == nil {
+		return nil, ErrUnknown
+	}
+	parts := make([]*ical.Component, len(m.Parts))
+	for i, c := range m.Parts {
+		parts[i] = cancelledBy(c, c)
+	}
+	return assemble(m.whole, parts)
 }
 
 // inStored returns the RECURRENCE-ID of a component of a message on the clocks of the stored object's zones: a time in

@@ -384,7 +384,7 @@ func offices(t *testing.T, w *world, people, rooms int, fn func(d *diary)) {
 	}()
 	w.end(err != nil)
 	if err != nil {
-		t.Fatalf("seed %d: %v\n%v", w.Seed, err, strings.Join(w.log[max(0, len(w.log)-150):], "\n"))
+		t.Fatalf("seed %d: %v\n%v", w.Seed, err, strings.Join(w.log[max(0, len(w.log)-4000):], "\n"))
 	}
 }
 
@@ -420,4 +420,47 @@ func (d *diary) live(ticks int, happens func()) {
 		d.failf("%d meetings, rooms say %v", len(d.list), seen)
 	}
 	_ = maps.Keys(seen)
+}
+
+// TestBookingsLoss does the same while the network loses, repeats and delays messages.
+func TestBookingsLoss(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(long.Pick(2, 10)) {
+		offices(t, alone(seed+1, 3), 4, 2, func(d *diary) {
+			d.faults.loss = 5
+			d.live(200, func() {})
+		})
+	}
+}
+
+// TestBookingsCrash does the same while servers crash.
+func TestBookingsCrash(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(long.Pick(2, 10)) {
+		offices(t, alone(seed+1, 3), 4, 2, func(d *diary) {
+			d.live(300, func() {
+				d.faults.relieve()
+				if d.chance(2) {
+					d.faults.crashOne()
+				}
+			})
+		})
+	}
+}
+
+// TestBookingsSplit does the same while the network is cut.
+func TestBookingsSplit(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(long.Pick(2, 10)) {
+		offices(t, alone(seed+1, 3), 4, 2, func(d *diary) {
+			d.live(300, func() {
+				switch d.rng.IntN(60) {
+				case 0:
+					d.faults.cutSome()
+				case 1:
+					d.faults.healAll()
+				}
+			})
+		})
+	}
 }
