@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"doublet/calendar"
-	"doublet/calendar/itip"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -153,11 +152,11 @@ func (f *File) Removed(ctx context.Context) (list []Entry, err error) {
 	return list, err
 }
 
-// maxBuried bounds the removed events with one UID that Cancelled reads.
-const maxBuried = 20
+// maxGone bounds the removed entries with one UID that Gone reads.
+const maxGone = 20
 
-// Cancelled returns the cancelled events with a UID among the removed entries, in the order of their arrival.
-func (d *reading) Cancelled(uid string) (list []*calendar.Object, err error) {
+// Gone returns the removed entries of calendars with a UID, with their objects, in the order of their arrival.
+func (d *reading) Gone(uid string) (list []*Departed, err error) {
 	bin, err := d.r.FolderNamed(removedFolder)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -169,7 +168,7 @@ func (d *reading) Cancelled(uid string) (list []*calendar.Object, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range ids[max(0, len(ids)-maxBuried):] {
+	for _, id := range ids[max(0, len(ids)-maxGone):] {
 		row, err := d.row(id)
 		if err != nil {
 			return nil, err
@@ -187,17 +186,23 @@ func (d *reading) Cancelled(uid string) (list []*calendar.Object, err error) {
 		if e == nil || e.Component == vcard {
 			continue
 		}
-		if o, err := calendar.ReadObject(e.Text); err == nil && o.UID == uid && itip.IsCancelled(o) {
-			list = append(list, o)
+		if o, err := calendar.ReadObject(e.Text); err == nil && o.UID == uid {
+			list = append(list, &Departed{*e, o})
 		}
 	}
 	return list, nil
 }
 
-// Cancelled returns the cancelled events with a UID among the removed entries, in the order of their arrival.
-func (f *File) Cancelled(ctx context.Context, uid string) (list []*calendar.Object, err error) {
+// Departed is a removed entry of a calendar with its object.
+type Departed struct {
+	Entry
+	Object *calendar.Object
+}
+
+// Gone returns the removed entries of calendars with a UID, with their objects, in the order of their arrival.
+func (f *File) Gone(ctx context.Context, uid string) (list []*Departed, err error) {
 	err = f.read(ctx, func(d *reading) error {
-		list, err = d.Cancelled(uid)
+		list, err = d.Gone(uid)
 		return err
 	})
 	return list, err

@@ -265,7 +265,7 @@ func TestRefused(t *testing.T) {
 			"|ATTENDEE;X-DOUBLET-REPLY=2/:mailto:bob@b.example", Reply, later + single + bob,
 			"bob@b.example", "alice@a.example", ErrStale},
 		"reply from the future": {now + single + bob, Reply,
-			"DTSTAMP:20260102T000000Z|SEQUENCE:9|" + single + bob, "bob@b.example", "alice@a.example", ErrStale},
+			"DTSTAMP:20260102T000000Z|SEQUENCE:9|" + single + bob, "bob@b.example", "alice@a.example", ErrAhead},
 		"reply to the attendee": {now + single + bob, Reply, later + single + carol, "carol@c.example",
 			"bob@b.example", ErrStranger},
 		"strange status": {now + single + bob, Reply,

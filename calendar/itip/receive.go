@@ -158,20 +158,29 @@ func kept(stored *calendar.Object, m *Message, was, c *ical.Component, me func(s
 		}
 	}
 	addAlarms(out, was)
-	before, now := attendee(was, me), attendee(out, me)
-	if before == nil || now == nil {
+	if attendee(was, me) == nil || attendee(out, me) == nil {
 		return out
 	}
+	keepAnswer(stored, m, was, c, out, me)
+	return out
+}
+
+// keepAnswer keeps the answer of the owner in a component of a message, unless the time changed or the stored one was
+// cancelled.
+func keepAnswer(stored *calendar.Object, m *Message, was, c, out *ical.Component, me func(string) bool) {
+	before, now := attendee(was, me), attendee(out, me)
 	k := key(m.whole, c)
 	setParam(now, paramReply, before.Param(paramReply))
 	moved := whenOf(stored, byKey(stored), k, c.Get("RECURRENCE-ID")) != when(m.whole, c, nil, k == master)
 	invitedAgain := cancelled(was) && !cancelled(c) // the answer was one to the former invitation
 	if !invitedAgain && (!moved || status(now) != "NEEDS-ACTION") {
+		if o := out.Get("ORGANIZER"); o != nil && status(now) == "NEEDS-ACTION" && status(before) != "NEEDS-ACTION" {
+			setParam(o, "SCHEDULE-STATUS", Pending) // the organizer does not have the answer, see Owes
+		}
 		setParam(now, "PARTSTAT", before.Param("PARTSTAT"))
 	} else if status(before) == "DECLINED" && status(now) != "DECLINED" {
 		transparent(out, false)
 	}
-	return out
 }
 
 // merged returns the object of components, with the time zones of the stored object and of the message.
@@ -345,7 +354,7 @@ func receiveReply(stored *calendar.Object, m *Message, from string, me func(stri
 		}
 		out, bad := answered(was, c, from)
 		if bad != nil {
-			if !errors.Is(err, ErrStale) {
+			if !errors.Is(err, ErrStale) && !errors.Is(err, ErrAhead) {
 				err = bad
 			}
 			continue
@@ -369,7 +378,10 @@ func answered(was, c *ical.Component, from string) (*ical.Component, error) {
 		return nil, ErrStranger
 	}
 	v := versionOf(c)
-	if v.sequence > sequence(was) || !v.after(replied(p)) { // nobody has seen a version that is not there yet
+	switch {
+	case v.sequence > sequence(was):
+		return nil, ErrAhead
+	case !v.after(replied(p)):
 		return nil, ErrStale
 	}
 	setReplied(p, v)
@@ -388,31 +400,4 @@ func answered(was, c *ical.Component, from string) (*ical.Component, error) {
 		}
 	}
 	return out, nil
-}
-
-// Answers copies the answers of attendees, but those of me, from the organizer's object into the object of an attendee.
-// It returns nil if that has the answers already.
-func Answers(organizers, stored *calendar.Object, me func(string) bool) (*calendar.Object, error) {
-	from := byKey(organizers)
-	parts := make([]*ical.Component, len(stored.Parts))
-	changed := false
-	for i, c := range stored.Parts {
-		parts[i] = clone(c)
-		source := from[key(stored.Whole, c)]
-		if source == nil {
-			continue
-		}
-		for _, p := range attendees(parts[i]) {
-			q := attendee(source, same(Address(p.Value)))
-			if q == nil || me(Address(p.Value)) || status(p) == status(q) {
-				continue
-			}
-			setParam(p, "PARTSTAT", status(q))
-			changed = true
-		}
-	}
-	if !changed {
-		return nil, nil
-	}
-	return assemble(stored.Whole, parts)
 }
