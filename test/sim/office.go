@@ -20,6 +20,7 @@ type office struct {
 	mail      *postal.Service
 	sched     *scheduling.Service
 	rooms     *scheduling.Reserver
+	reconcile *scheduling.Reconciler
 	member    bool // its mail.box is that of a member of the cluster
 }
 
@@ -39,7 +40,7 @@ func (s *server) openOffice() (err error) {
 	o.sched = scheduling.New(&inline, s.dir, o.groupware, o.mail, scheduling.Options{
 		Hostname: s.name + ".example.com", Stats: s.stat,
 	})
-	o.rooms = o.sched.NewReserver()
+	o.rooms, o.reconcile = o.sched.NewReserver(), o.sched.NewReconciler(s.store)
 	s.office = o
 	forward.ServeMail(s.bus, o.mail)
 	return nil
@@ -67,6 +68,9 @@ func (s *server) clerk() {
 	if (s.w.tick+s.number)%20 == 0 {
 		if err := o.rooms.Run(s.w.ctx); err != nil {
 			s.w.logf("%s: rooms: %v", s.name, err)
+		}
+		if err := o.reconcile.Run(s.w.ctx); err != nil {
+			s.w.logf("%s: reconcile: %v", s.name, err)
 		}
 	}
 }

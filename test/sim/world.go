@@ -333,7 +333,7 @@ type logHandler struct {
 func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
 
 func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
-	if !strings.HasPrefix(r.Message, "cluster: ") {
+	if !strings.HasPrefix(r.Message, "cluster: ") && !(h.s.w.offices && strings.HasPrefix(r.Message, "mail: ")) {
 		return nil // other packages may log from their own goroutines
 	}
 	var b strings.Builder
