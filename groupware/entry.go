@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"doublet/calendar"
+	"doublet/calendar/itip"
 	"doublet/contact"
 	"doublet/note"
 	"doublet/store"
@@ -35,6 +36,8 @@ const (
 	itemShown = "Shown"
 	// itemMailAlarm is set if an alarm of the entry sends mail.
 	itemMailAlarm = "MailAlarm"
+	// itemOwed is set if a message about the entry was not sent yet.
+	itemOwed = "Owed"
 	// itemRemoved is the time of the removal in Unix seconds, itemFrom the UNID of the collection.
 	itemRemoved = "RemovedTime"
 	itemFrom    = "RemovedFrom"
@@ -96,6 +99,7 @@ type Parsed struct {
 	ScheduleTag string
 	// mailAlarm is set if an alarm of the entry sends mail.
 	mailAlarm bool
+	owed      bool // a message about the entry was not sent yet
 	// Object is the parsed object of a calendar, nil for a contact. Card is a contact.
 	Object *calendar.Object
 	Card   *ical.Component
@@ -137,7 +141,7 @@ func parse(kind Kind, text []byte) (*Parsed, error) {
 		return nil, err
 	}
 	p := &Parsed{Text: text, UID: o.UID, Component: o.Kind, Subject: o.Parts[0].Text("SUMMARY"), Object: o,
-		mailAlarm: o.Kind == calendar.Event && o.HasAlarm("EMAIL")}
+		mailAlarm: o.Kind == calendar.Event && o.HasAlarm("EMAIL"), owed: itip.Owes(o)}
 	for _, c := range o.Parts {
 		class := strings.ToUpper(strings.TrimSpace(c.Text("CLASS")))
 		p.Private = p.Private || class != "" && class != "PUBLIC"
@@ -184,6 +188,9 @@ func (p *Parsed) content(name string, now time.Time) note.Content {
 	}
 	if p.mailAlarm {
 		items = append(items, note.Item{Name: itemMailAlarm, Value: note.Bool(true)})
+	}
+	if p.owed {
+		items = append(items, note.Item{Name: itemOwed, Value: note.Bool(true)})
 	}
 	if p.Private {
 		items = append(items, note.Item{Name: itemPrivate, Value: note.Bool(true)})
@@ -265,15 +272,20 @@ func (d *reading) read(h *layout.Folder, id note.ID, row *layout.Note, c *layout
 		e.Removed = time.Unix(at, 0).UTC()
 		e.Collection, _ = note.ParseUNID(items.Get(itemFrom).AsText())
 	}
-	if body := items.Get(itemBody); body != nil {
-		e.Text = body.AsBinary()
+	body(e, &c.Content)
+	return e
+}
+
+// body sets the text of an entry from the content of its note, or where it is stored.
+func body(e *Entry, c *note.Content) {
+	if text := c.Items.Get(itemBody); text != nil {
+		e.Text = text.AsBinary()
 		e.Size = len(e.Text)
-	} else if i := slices.IndexFunc(c.Content.Attachments,
+	} else if i := slices.IndexFunc(c.Attachments,
 		func(a note.Attachment) bool { return a.Name == itemBody }); i >= 0 {
-		e.object = c.Content.Attachments[i]
+		e.object = c.Attachments[i]
 		e.Size = int(e.object.Size)
 	}
-	return e
 }
 
 // text reads the text of an entry if it is stored apart.

@@ -13,10 +13,11 @@ import (
 
 // indexEntries finds entries by prefix and hash: 'n' and the name, 'u' and the UID. The hash bounds the key and keeps
 // zero bytes out of it. Behind spanKey stands the span of an entry of a calendar. sourceKey finds the folders of
-// calendars that show a feed, alarmKey the entries with alarms that send mail.
+// calendars that show a feed, alarmKey the entries with alarms that send mail,
+// owedKey those about which a message was not sent yet.
 const indexEntries uint64 = 40
 
-var sourceKey, alarmKey = []byte("s"), []byte("a")
+var sourceKey, alarmKey, owedKey = []byte("s"), []byte("a"), []byte("o")
 
 // Indexes returns the indexes of entries, for store.Options.
 func Indexes() []store.Index {
@@ -35,13 +36,19 @@ func Indexes() []store.Index {
 		if content.Items.Get(itemMailAlarm).AsBool() {
 			list = append(list, alarmKey)
 		}
+		if content.Items.Get(itemOwed).AsBool() {
+			list = append(list, owedKey)
+		}
 		return list
 	}
 	return []store.Index{{Number: indexEntries, Kind: mailbox.Kind, Keys: keys}}
 }
 
+// uidKind begins the keys of UIDs.
+const uidKind = 'u'
+
 func nameKey(name string) []byte { return hashKey('n', name) }
-func uidKey(uid string) []byte   { return hashKey('u', uid) }
+func uidKey(uid string) []byte   { return hashKey(uidKind, uid) }
 
 func hashKey(prefix byte, s string) []byte {
 	sum := sha256.Sum256([]byte(s))

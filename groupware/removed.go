@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"doublet/calendar"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -147,6 +148,62 @@ func (f *File) Removed(ctx context.Context) (list []Entry, err error) {
 			}
 			return true
 		})
+	})
+	return list, err
+}
+
+// maxGone bounds the removed entries with one UID that Gone reads.
+const maxGone = 20
+
+// Gone returns the removed entries of calendars with a UID, with their objects, in the order of their arrival.
+func (d *reading) Gone(uid string) (list []*Departed, err error) {
+	bin, err := d.r.FolderNamed(removedFolder)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ids, err := d.r.Lookup(indexEntries, uidKey(uid))
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids[max(0, len(ids)-maxGone):] {
+		row, err := d.row(id)
+		if err != nil {
+			return nil, err
+		}
+		if row == nil {
+			continue
+		}
+		if _, in := row.Member(bin.Note); !in {
+			continue
+		}
+		e, err := d.entry(bin, id, true)
+		if err != nil {
+			return nil, err
+		}
+		if e == nil || e.Component == vcard {
+			continue
+		}
+		if o, err := calendar.ReadObject(e.Text); err == nil && o.UID == uid {
+			list = append(list, &Departed{*e, o})
+		}
+	}
+	return list, nil
+}
+
+// Departed is a removed entry of a calendar with its object.
+type Departed struct {
+	Entry
+	Object *calendar.Object
+}
+
+// Gone returns the removed entries of calendars with a UID, with their objects, in the order of their arrival.
+func (f *File) Gone(ctx context.Context, uid string) (list []*Departed, err error) {
+	err = f.read(ctx, func(d *reading) error {
+		list, err = d.Gone(uid)
+		return err
 	})
 	return list, err
 }

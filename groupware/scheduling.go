@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"doublet/calendar"
+	"doublet/calendar/itip"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -136,7 +137,8 @@ func defaultFor(d *reading, component string) (to *layout.Folder, name string, e
 	return to, name, err
 }
 
-// Invite puts an event into the calendar for new ones, which it creates in a mail file that has no calendar yet.
+// Invite puts an event into the calendar for new ones, which it creates in a mail file that has no calendar yet. A
+// cancelled event, and the answer to an event that is not there, go to the removed entries, where Gone finds them.
 func (c *Changing) Invite(p *Parsed) error {
 	_, name, err := defaultFor(&c.reading, p.Component)
 	if errors.Is(err, ErrNoCollection) {
@@ -148,8 +150,31 @@ func (c *Changing) Invite(p *Parsed) error {
 	if err != nil {
 		return err
 	}
+	if itip.IsCancelled(p.Object) || itip.IsAnswer(p.Object) {
+		return c.bury(name, p)
+	}
 	_, _, err = c.Put(Calendar, name, c.f.svc.NewName(Calendar), p, Condition{New: true})
 	return err
+}
+
+// bury writes a removed entry of a calendar.
+func (c *Changing) bury(calendar string, p *Parsed) error {
+	h, err := c.find(Calendar, calendar, note.Lookup)
+	if err == nil {
+		err = c.fits(nil, len(p.Text))
+	}
+	if err != nil {
+		return err
+	}
+	content := p.content(c.f.svc.NewName(Calendar), c.f.svc.env.Clock.Now())
+	if p.stored != nil {
+		c.write().Keep(p.stored)
+	}
+	id, err := c.write().Create(store.New{Content: content, Folders: []note.ID{h.Note}})
+	if err != nil {
+		return err
+	}
+	return c.remove(h, id, removed)
 }
 
 // Clash reports whether another event of a mail file than that with the UID except makes one of the periods busy.

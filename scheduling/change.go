@@ -30,6 +30,8 @@ type change struct {
 	states   map[string]string // SCHEDULE-STATUS by normalized address
 	held     []*groupware.Parsed
 	locked   []int // of the desks
+	// gone are the removed entries with the UID of a new event of the organizer.
+	gone []*calendar.Object
 }
 
 // draft is the event in the calendar of somebody else, as it will be after the messages.
@@ -76,6 +78,7 @@ func (c *change) rules(was, now *calendar.Object, before, after role) (err error
 	if after == organizer {
 		x.New = now
 	}
+	x.Gone = c.gone
 	c.from = organizerOf(cmp.Or(x.New, x.Old))
 	c.object, c.messages, err = itip.Organize(x)
 	return err
@@ -146,7 +149,18 @@ func (c *change) draft(ctx context.Context, m *itip.Message, p party) error {
 			return nil
 		}
 	}
+	if stored == nil {
+		list, err := d.file.Gone(ctx, m.UID)
+		if err != nil {
+			return err
+		}
+		stored = ofOrganizer(list, m)
+	}
 	o, err := itip.Receive(stored, m, c.from, p.me)
+	if m.Method == itip.Reply && (errors.Is(err, itip.ErrUnknown) || errors.Is(err, itip.ErrAhead)) {
+		o, err = itip.AnswerOf(m, c.from, p.me) // the organizer's event may come from another server
+		d.stored = nil
+	}
 	if err != nil {
 		c.states[p.address] = itip.Refused
 		if m.Method == itip.Cancel && errors.Is(err, itip.ErrUnknown) {
@@ -160,6 +174,16 @@ func (c *change) draft(ctx context.Context, m *itip.Message, p party) error {
 		d.tag = d.stored.ScheduleTag // RFC 6638 section 3.2.10: an answer does not change it
 	}
 	return nil
+}
+
+// ofOrganizer returns the last cancelled event of some removed ones that has the organizer of a message, nil for none.
+func ofOrganizer(list []*groupware.Departed, m *itip.Message) (last *calendar.Object) {
+	for _, e := range list {
+		if itip.IsCancelled(e.Object) && organizerOf(e.Object) == m.Organizer() {
+			last = e.Object
+		}
+	}
+	return last
 }
 
 // open returns the draft of the calendar of a person.
@@ -177,50 +201,6 @@ func (c *change) open(ctx context.Context, p party, uid string) (*draft, error) 
 	}
 	c.drafts[p.file] = d
 	return d, nil
-}
-
-// share writes the answer of an attendee into the calendars of the other attendees here, so that all see one event.
-func (c *change) share(ctx context.Context) error {
-	if len(c.messages) != 1 || c.messages[0].Method != itip.Reply {
-		return nil
-	}
-	p, err := c.find(ctx, itip.Address(c.messages[0].To))
-	if err != nil || c.drafts[p.file] == nil || c.drafts[p.file].object == nil {
-		return err
-	}
-	whole := c.drafts[p.file].object
-	list := itip.Attendees(whole.Parts)
-	if len(list) > maxShared {
-		return nil
-	}
-	for _, a := range list {
-		q, err := c.find(ctx, a)
-		if err != nil {
-			return err
-		}
-		if q.file == 0 || q.file == c.t.File.Database() || c.drafts[q.file] != nil || !c.s.groupware.Leads(q.file) {
-			continue
-		}
-		if err := c.shareWith(ctx, whole, q); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// shareWith writes the answers of the organizer's object into the calendar of one attendee.
-func (c *change) shareWith(ctx context.Context, whole *calendar.Object, p party) error {
-	d, err := c.open(ctx, p, whole.UID)
-	if err != nil || d.stored == nil {
-		return err
-	}
-	stored, err := calendar.ReadObject(d.stored.Text)
-	if err != nil {
-		return nil //nolint:nilerr // it came from a newer program
-	}
-	d.tag = d.stored.ScheduleTag
-	d.object, err = itip.Answers(whole, stored, p.me)
-	return err
 }
 
 // run makes the change in one commit with the calendars of others here, then sends mail to the rest.
@@ -324,11 +304,20 @@ func (c *change) own(x *groupware.Changing) (w Written, err error) {
 	if err := x.Unchanged(c.t.claim); err != nil {
 		return w, err
 	}
-	if c.parsed == nil {
-		err = x.Remove(groupware.Calendar, c.t.Collection, c.t.Name, now)
-	} else {
+	put := func() (err error) {
 		w.Entry, w.Created, err = x.Put(groupware.Calendar, c.t.Collection, c.t.Name, c.parsed, now)
 		w.Changed = c.object != nil
+		return err
+	}
+	switch {
+	case c.t.torn != nil && c.parsed == nil:
+		err = x.Settle(c.t.torn, nil)
+	case c.t.torn != nil:
+		err = x.Settle(c.t.torn, put)
+	case c.parsed == nil:
+		err = x.Remove(groupware.Calendar, c.t.Collection, c.t.Name, now)
+	default:
+		err = put()
 	}
 	if errors.Is(err, groupware.ErrChanged) {
 		err = errAgain

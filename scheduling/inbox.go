@@ -147,8 +147,19 @@ func (x *incoming) Apply(tx *store.Tx, recipient note.UNID, db note.DatabaseID) 
 	if stored == nil && x.ids[x.m.Organizer()].IsZero() {
 		return nil
 	}
+	if stored == nil {
+		list, err := c.Gone(x.m.UID)
+		if err != nil {
+			return err
+		}
+		stored = ofOrganizer(list, x.m)
+	}
 	me := func(a string) bool { return x.ids[a] == recipient }
 	o, err := itip.Receive(stored, x.m, x.m.Sender(), me)
+	if x.early(err) {
+		o, err = itip.AnswerOf(x.m, x.m.Sender(), me)
+		entry = nil
+	}
 	if err == nil && x.rooms[recipient] && itip.Status(o, me) == "NEEDS-ACTION" {
 		o, err = itip.Waiting(o)
 	}
@@ -161,6 +172,13 @@ func (x *incoming) Apply(tx *store.Tx, recipient note.UNID, db note.DatabaseID) 
 		return nil //nolint:nilerr // the mail arrives in any case
 	}
 	return x.write(c, entry, p)
+}
+
+// early reports whether an error of itip.Receive is that of an answer by a person of this directory to an event, or a
+// version of it, that may only not have come yet from another server that was the primary of the calendar.
+func (x *incoming) early(err error) bool {
+	return x.m.Method == itip.Reply && (errors.Is(err, itip.ErrUnknown) || errors.Is(err, itip.ErrAhead)) &&
+		!x.ids[x.m.Sender()].IsZero()
 }
 
 // write writes the event. The mail arrives also if the calendar takes no more.

@@ -285,10 +285,14 @@ type Reserver struct {
 	s *Service
 	// seen has the state of each room's calendar at its last reading.
 	seen map[note.DatabaseID]string
+	// merged has the moment of each room's calendar up to which its events were merged, see Service.merge.
+	merged map[note.DatabaseID]groupware.Moment
 }
 
 // NewReserver returns the Reserver. It has one user, the task RnRMgr.
-func (s *Service) NewReserver() *Reserver { return &Reserver{s, map[note.DatabaseID]string{}} }
+func (s *Service) NewReserver() *Reserver {
+	return &Reserver{s, map[note.DatabaseID]string{}, map[note.DatabaseID]groupware.Moment{}}
+}
 
 // Run decides on all bookings that wait in the calendars of rooms whose home is here, in the order of their arrival.
 func (x *Reserver) Run(ctx context.Context) error {
@@ -329,21 +333,36 @@ func (x *Reserver) one(ctx context.Context, r *directory.MailIn) error {
 	if err != nil || c.Token == x.seen[r.Database] {
 		return err
 	}
-	var waiting []*booking
+	now, err := x.s.merge(ctx, f, r.ID, true, x.merged[r.Database])
+	soon := errors.Is(err, errSoon)
+	if err != nil && !soon {
+		return err
+	}
+	x.merged[r.Database] = now
+	var waiting, taken []*booking
 	err = f.Entries(ctx, groupware.Calendar, name, groupware.Select{Text: true}, func(e *groupware.Entry) bool {
-		if o, err := calendar.ReadObject(e.Text); err == nil && itip.Status(o, me) == "NEEDS-ACTION" &&
-			o.Parts[0].Text("STATUS") != "CANCELLED" {
-			place := groupware.Place{Collection: name, Name: e.Name}
-			waiting = append(waiting, &booking{r, f, me, groupware.Placed{Place: place, Entry: *e}, o})
+		o, err := calendar.ReadObject(e.Text)
+		if err != nil || o.Parts[0].Text("STATUS") == "CANCELLED" {
+			return true
+		}
+		b := &booking{r, f, me, groupware.Placed{Place: groupware.Place{Collection: name, Name: e.Name}, Entry: *e}, o}
+		switch itip.Status(o, me) {
+		case "NEEDS-ACTION":
+			waiting = append(waiting, b)
+		case "ACCEPTED", "TENTATIVE":
+			taken = append(taken, b)
 		}
 		return true
 	})
+	if err == nil {
+		err = x.doubles(ctx, taken)
+	}
 	for _, b := range waiting {
 		if err == nil {
 			err = x.answer(ctx, b)
 		}
 	}
-	if err == nil {
+	if err == nil && !soon {
 		x.seen[r.Database] = c.Token // that before the answers: the next run reads once more
 	}
 	return err

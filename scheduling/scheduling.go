@@ -73,6 +73,8 @@ type Target struct {
 	// Implements: RFC 6638 §8.1 Schedule-Reply Request Header
 	Silent bool
 
+	// torn has the versions of the event that the change replaces, nil for a change of a person.
+	torn  *groupware.Torn
 	claim string // state of the calendar of a room that answers, see groupware.Changing.Unchanged; "" for any
 }
 
@@ -148,8 +150,8 @@ func (s *Service) try(ctx context.Context, t *Target, p *groupware.Parsed) (w Wr
 
 // plan returns the change with its messages, nil if it concerns nobody else.
 func (s *Service) plan(ctx context.Context, t *Target, old *groupware.Entry, p *groupware.Parsed) (*change, error) {
-	c := &change{s: s, t: t, old: old, parsed: p, me: s.people.is(ctx, t.Owner), states: map[string]string{},
-		parties: map[string]party{}, drafts: map[note.DatabaseID]*draft{}}
+	c := s.newChange(ctx, t)
+	c.old, c.parsed = old, p
 	var was, now *calendar.Object
 	if old != nil {
 		was, _ = calendar.ReadObject(old.Text) // one of a newer program schedules nothing
@@ -171,7 +173,13 @@ func (s *Service) plan(ctx context.Context, t *Target, old *groupware.Entry, p *
 	if before == bystander && after == bystander {
 		return nil, nil
 	}
-	if err := c.rules(was, now, before, after); err != nil {
+	if after == organizer && before == bystander {
+		err = c.findGone(ctx, now.UID)
+	}
+	if err == nil {
+		err = c.rules(was, now, before, after)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if len(c.messages) > 0 {
@@ -184,6 +192,20 @@ func (s *Service) plan(ctx context.Context, t *Target, old *groupware.Entry, p *
 		return nil, err
 	}
 	return c, nil
+}
+
+func (s *Service) newChange(ctx context.Context, t *Target) *change {
+	return &change{s: s, t: t, me: s.people.is(ctx, t.Owner), states: map[string]string{}, parties: map[string]party{},
+		drafts: map[note.DatabaseID]*draft{}}
+}
+
+// findGone finds the removed entries of the owner with the UID of a new event.
+func (c *change) findGone(ctx context.Context, uid string) error {
+	list, err := c.s.groupware.File(note.System, c.t.File.Database()).Gone(ctx, uid)
+	for _, e := range list {
+		c.gone = append(c.gone, e.Object)
+	}
+	return err
 }
 
 // unique checks that no other calendar of the person has the event.

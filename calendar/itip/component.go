@@ -330,6 +330,12 @@ func transparent(c *ical.Component, free bool) {
 	}
 }
 
+// IsCancelled reports whether an object is a cancelled event as a whole.
+func IsCancelled(o *calendar.Object) bool {
+	m := byKey(o)[master]
+	return m != nil && cancelled(m)
+}
+
 // Waiting returns an object that leaves the time free until its attendee, a room, has answered.
 func Waiting(o *calendar.Object) (*calendar.Object, error) {
 	parts := make([]*ical.Component, len(o.Parts))

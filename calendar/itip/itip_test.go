@@ -252,7 +252,7 @@ func TestRefused(t *testing.T) {
 			"bob@b.example", ErrStranger},
 		"late cancel": {later + single + bob, Cancel, now + single + bob, "alice@a.example",
 			"bob@b.example", ErrStale},
-		"cancel of nothing": {"", Cancel, now + single + bob, "alice@a.example", "bob@b.example", ErrUnknown},
+		"cancel for others": {"", Cancel, now + single + carol, "alice@a.example", "bob@b.example", ErrUnknown},
 		"cancel of no instance": {now + daily + bob, Cancel, later + strings.ReplaceAll(third, "20260107",
 			"20260117") + bob, "alice@a.example", "bob@b.example", ErrUnknown},
 		"reply": {now + single + bob, Reply, later + single + bob, "bob@b.example",
@@ -265,7 +265,7 @@ func TestRefused(t *testing.T) {
 			"|ATTENDEE;X-DOUBLET-REPLY=2/:mailto:bob@b.example", Reply, later + single + bob,
 			"bob@b.example", "alice@a.example", ErrStale},
 		"reply from the future": {now + single + bob, Reply,
-			"DTSTAMP:20260102T000000Z|SEQUENCE:9|" + single + bob, "bob@b.example", "alice@a.example", ErrStale},
+			"DTSTAMP:20260102T000000Z|SEQUENCE:9|" + single + bob, "bob@b.example", "alice@a.example", ErrAhead},
 		"reply to the attendee": {now + single + bob, Reply, later + single + carol, "carol@c.example",
 			"bob@b.example", ErrStranger},
 		"strange status": {now + single + bob, Reply,
@@ -581,4 +581,34 @@ func FuzzReceive(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestCancelOvertakes lets a CANCEL arrive before the REQUEST that it cancels, which then has no effect. A later
+// REQUEST invites again, and does not bring the answer to the former invitation.
+func TestCancelOvertakes(t *testing.T) {
+	t.Parallel()
+	const first, second, third = "DTSTAMP:20260101T000000Z|SEQUENCE:0|", "DTSTAMP:20260101T000001Z|SEQUENCE:1|",
+		"DTSTAMP:20260102T000000Z|SEQUENCE:2|"
+	me, from := is("bob@b.example"), "alice@a.example"
+	buried, err := Receive(nil, message(t, Cancel, second+single+bob), from, me)
+	if err != nil || !IsCancelled(buried) {
+		t.Fatalf("cancelled event %v, %v", buried, err)
+	}
+	if o, err := Receive(buried, message(t, Request, first+single+bob), from, me); !errors.Is(err, ErrStale) {
+		t.Errorf("the late request: %v, %v", o, err)
+	}
+	declined, err := WithStatus(event(t, second+single+bob), me, "DECLINED")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := Receive(declined, message(t, Cancel, "DTSTAMP:20260101T000002Z|SEQUENCE:1|"+single+bob), from, me)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]*calendar.Object{"overtaken": buried, "declined before": gone} {
+		again, err := Receive(o, message(t, Request, third+single+bob), from, me)
+		if err != nil || IsCancelled(again) || Status(again, me) != "NEEDS-ACTION" {
+			t.Errorf("%s: invited again: %v, %v", name, again, err)
+		}
+	}
 }

@@ -31,6 +31,8 @@ var (
 	ErrMalformed = errors.New("scheduling message is malformed")
 	// ErrStale reports that the message is a repetition, or older than what is stored.
 	ErrStale = errors.New("scheduling message is out of date")
+	// ErrAhead reports an answer to a version of the event that is not stored: another server may have it.
+	ErrAhead = errors.New("scheduling message answers a version that is not in the calendar")
 	// ErrStranger reports that the sender is neither the organizer nor an attendee, as the method requires.
 	ErrStranger = errors.New("sender has no part in this event")
 	// ErrUnknown reports that the message concerns an event or an instance that is not stored.

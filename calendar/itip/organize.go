@@ -15,6 +15,9 @@ import (
 type Change struct {
 	// Old is the stored object, nil for a new one. New is the object in its place, nil if it is removed.
 	Old, New *calendar.Object
+	// Gone are objects of this UID that the organizer has removed: the attendees may have a CANCEL of them, with
+	// the next SEQUENCE.
+	Gone []*calendar.Object
 	// Me reports whether an address is the organizer's.
 	Me func(address string) bool
 	// Now is the time of the change.
@@ -35,6 +38,11 @@ func Organize(c Change) (*calendar.Object, []*Message, error) {
 	for _, part := range x.old {
 		if v := versionOf(part); !x.stamp.After(v.stamp) {
 			x.stamp = v.stamp.Add(2 * time.Second) // a CANCEL of the same change is a second older
+		}
+	}
+	for _, o := range c.Gone {
+		if v := newest(o); !x.stamp.After(v.stamp) {
+			x.stamp = v.stamp.Add(2 * time.Second)
 		}
 	}
 	if c.New == nil {
@@ -81,6 +89,9 @@ func (x *organizing) count() {
 		last = max(last, sequence(was))
 	}
 	x.sequence = max(0, last)
+	for _, o := range x.Gone {
+		x.sequence = max(x.sequence, newest(o).sequence+2)
+	}
 	for _, part := range x.New.Parts {
 		k := key(x.New.Whole, part)
 		x.sequence = max(x.sequence, sequence(part))

@@ -12,6 +12,9 @@ import (
 // Receive returns a stored object after a message. stored is nil if the calendar does not have the event. from is the
 // normalized address that the transport vouches for, me reports whether an address is the owner's of the calendar.
 //
+// A CANCEL of an event that is not stored returns the event with STATUS:CANCELLED, to be kept as one that was removed;
+// stored has it for the messages that follow.
+//
 // With an error the object stays as it is: ErrStranger if from may not send this, ErrStale for a repeated or late
 // message, ErrUnknown if it concerns nothing that is stored, ErrNoEffect if a person has to decide, ErrMalformed if the
 // result would be no object that a calendar can keep.
@@ -37,6 +40,9 @@ func Receive(stored *calendar.Object, m *Message, from string, me func(string) b
 	case Request:
 		return receiveRequest(stored, m, me)
 	case Cancel:
+		if stored == nil {
+			return buried(m, me)
+		}
 		return receiveCancel(stored, m)
 	case Add:
 		return receiveAdd(stored, m)
@@ -134,7 +140,7 @@ func attendeeIn(parts []*ical.Component, is func(string) bool) *ical.Property {
 var own = []string{"TRANSP", "COLOR", "CATEGORIES", "CLASS"}
 
 // kept returns a component of a message with what belongs to the owner of the stored one: the alarms, the marks, and
-// the answer, unless the time changed.
+// the answer, unless the time changed or the stored one was cancelled.
 func kept(stored *calendar.Object, m *Message, was, c *ical.Component, me func(string) bool) *ical.Component {
 	out := clone(c)
 	out.Properties = slices.DeleteFunc(out.Properties, func(p ical.Property) bool { return p.Name == "REQUEST-STATUS" })
@@ -152,19 +158,29 @@ func kept(stored *calendar.Object, m *Message, was, c *ical.Component, me func(s
 		}
 	}
 	addAlarms(out, was)
-	before, now := attendee(was, me), attendee(out, me)
-	if before == nil || now == nil {
+	if attendee(was, me) == nil || attendee(out, me) == nil {
 		return out
 	}
+	keepAnswer(stored, m, was, c, out, me)
+	return out
+}
+
+// keepAnswer keeps the answer of the owner in a component of a message, unless the time changed or the stored one was
+// cancelled.
+func keepAnswer(stored *calendar.Object, m *Message, was, c, out *ical.Component, me func(string) bool) {
+	before, now := attendee(was, me), attendee(out, me)
 	k := key(m.whole, c)
 	setParam(now, paramReply, before.Param(paramReply))
 	moved := whenOf(stored, byKey(stored), k, c.Get("RECURRENCE-ID")) != when(m.whole, c, nil, k == master)
-	if !moved || status(now) != "NEEDS-ACTION" {
+	invitedAgain := cancelled(was) && !cancelled(c) // the answer was one to the former invitation
+	if !invitedAgain && (!moved || status(now) != "NEEDS-ACTION") {
+		if o := out.Get("ORGANIZER"); o != nil && status(now) == "NEEDS-ACTION" && status(before) != "NEEDS-ACTION" {
+			setParam(o, "SCHEDULE-STATUS", Pending) // the organizer does not have the answer, see Owes
+		}
 		setParam(now, "PARTSTAT", before.Param("PARTSTAT"))
-	} else if status(before) == "DECLINED" {
+	} else if status(before) == "DECLINED" && status(now) != "DECLINED" {
 		transparent(out, false)
 	}
-	return out
 }
 
 // merged returns the object of components, with the time zones of the stored object and of the message.
@@ -202,9 +218,6 @@ func merged(stored *calendar.Object, m *Message, parts map[string]*ical.Componen
 //
 // Implements: RFC 5546 §3.2.5 CANCEL
 func receiveCancel(stored *calendar.Object, m *Message) (*calendar.Object, error) {
-	if stored == nil {
-		return nil, ErrUnknown
-	}
 	parts := byKey(stored)
 	fresh, known := false, false
 	cancel := func(k string, was, by *ical.Component) {
@@ -235,6 +248,19 @@ func receiveCancel(stored *calendar.Object, m *Message) (*calendar.Object, error
 		return nil, ErrStale
 	}
 	return merged(stored, m, parts, false)
+}
+
+// buried returns the event of a CANCEL that overtook its REQUEST: a calendar keeps it out of sight, so that the REQUEST
+// does not bring the event when it arrives.
+func buried(m *Message, me func(string) bool) (*calendar.Object, error) {
+	if masterOf(m) == nil || attendeeIn(m.Parts, me) == nil {
+		return nil, ErrUnknown
+	}
+	parts := make([]*ical.Component, len(m.Parts))
+	for i, c := range m.Parts {
+		parts[i] = cancelledBy(c, c)
+	}
+	return assemble(m.whole, parts)
 }
 
 // inStored returns the RECURRENCE-ID of a component of a message on the clocks of the stored object's zones: a time in
@@ -328,7 +354,7 @@ func receiveReply(stored *calendar.Object, m *Message, from string, me func(stri
 		}
 		out, bad := answered(was, c, from)
 		if bad != nil {
-			if !errors.Is(err, ErrStale) {
+			if !errors.Is(err, ErrStale) && !errors.Is(err, ErrAhead) {
 				err = bad
 			}
 			continue
@@ -352,7 +378,10 @@ func answered(was, c *ical.Component, from string) (*ical.Component, error) {
 		return nil, ErrStranger
 	}
 	v := versionOf(c)
-	if v.sequence > sequence(was) || !v.after(replied(p)) { // nobody has seen a version that is not there yet
+	switch {
+	case v.sequence > sequence(was):
+		return nil, ErrAhead
+	case !v.after(replied(p)):
 		return nil, ErrStale
 	}
 	setReplied(p, v)
@@ -371,31 +400,4 @@ func answered(was, c *ical.Component, from string) (*ical.Component, error) {
 		}
 	}
 	return out, nil
-}
-
-// Answers copies the answers of attendees, but those of me, from the organizer's object into the object of an attendee.
-// It returns nil if that has the answers already.
-func Answers(organizers, stored *calendar.Object, me func(string) bool) (*calendar.Object, error) {
-	from := byKey(organizers)
-	parts := make([]*ical.Component, len(stored.Parts))
-	changed := false
-	for i, c := range stored.Parts {
-		parts[i] = clone(c)
-		source := from[key(stored.Whole, c)]
-		if source == nil {
-			continue
-		}
-		for _, p := range attendees(parts[i]) {
-			q := attendee(source, same(Address(p.Value)))
-			if q == nil || me(Address(p.Value)) || status(p) == status(q) {
-				continue
-			}
-			setParam(p, "PARTSTAT", status(q))
-			changed = true
-		}
-	}
-	if !changed {
-		return nil, nil
-	}
-	return assemble(stored.Whole, parts)
 }

@@ -67,6 +67,8 @@ func (h *server) startMail(tasks *task.Supervisor) {
 		Run: task.Plain(s.Mailbox.NewWaker().Run)})
 	tasks.Start(task.Task{Name: "RnRMgr", When: task.Every(15 * time.Second), AtStart: true,
 		Run: task.Plain(s.Scheduling.NewReserver().Run)})
+	tasks.Start(task.Task{Name: "Reconcile", When: task.Every(15 * time.Second), AtStart: true,
+		Run: task.Plain(s.Scheduling.NewReconciler(s.Store).Run)})
 	tasks.Start(task.Task{Name: "Alarms", When: task.Every(15 * time.Second), AtStart: true,
 		Run: task.Plain(s.Scheduling.NewAlarmer(s.Store).Run)})
 	tasks.Start(task.Task{Name: "Feeds", When: task.Every(15 * time.Second), AtStart: true,

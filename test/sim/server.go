@@ -16,6 +16,9 @@ import (
 	"doublet/directory/password"
 	"doublet/directory/session"
 	"doublet/env"
+	"doublet/groupware"
+	"doublet/mail/queue"
+	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/replica"
@@ -53,9 +56,13 @@ type server struct {
 	mail  *mailbox.Service
 	bus   *memory.Bus
 	node  *cluster.Node
+	// carrier asks mates on behalf of the rooms above the cluster.
+	carrier *forward.Service
 	// browsers holds the browser sessions if the world has them.
 	browsers *session.Service
 	stat     *stat.Tree
+	// office is the mail and the groupware of the server if the world has them.
+	office *office
 	// vacate is called before a database moves away from the server, if it is set.
 	vacate func(note.DatabaseID) (resume func(), err error)
 	// waiting is the nesting depth of await.
@@ -93,7 +100,7 @@ func storeOptions() store.Options {
 	return store.Options{
 		FloorBytes: floor, FloorPercent: -1, Ballast: -1, MemTableSize: 256 << 10, CacheSize: 2 << 20,
 		LogSyncInterval: time.Nanosecond,
-		Indexes:         append(directory.Indexes(), session.Indexes()...),
+		Indexes:         slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), groupware.Indexes()),
 	}
 }
 
@@ -136,28 +143,34 @@ func (s *server) boot() error {
 	s.node = cluster.New(e, s.store, s.bus, replica.New(s.store, s.mail, e, replica.Options{Stats: s.stat}),
 		cluster.Options{
 			Everywhere: everywhere, Older: s.older,
-			Local:   func(i *layout.Info) bool { return i.ID == session.ID || s.older && i.Kind == session.Kind },
+			Local: func(i *layout.Info) bool {
+				return i.ID == session.ID || s.older && i.Kind == session.Kind ||
+					i.Kind == queue.Kind && queue.Sole(i.ID) || i.ID == queue.OutboxID || i.Kind == trace.TraceKind
+			},
 			Cluster: clusterName, Seeds: s.w.members(), Workers: 1 + s.number%2, Replicas: 2, Timeout: time.Hour,
 			DeadAfter: 2 * time.Second,
-			Vacate: func(_ context.Context, db note.DatabaseID) (func(), error) {
-				if s.vacate == nil {
-					return func() {}, nil
+			Vacate: func(ctx context.Context, db note.DatabaseID) (func(), error) {
+				switch {
+				case s.vacate != nil:
+					return s.vacate(db)
+				case s.office != nil:
+					return s.office.mail.Vacate(ctx, db)
 				}
-				return s.vacate(db)
+				return func() {}, nil
 			},
 			Await: s.await, Stats: s.stat, Load: cluster.NewLoad(s.clock, 0),
 		})
+	inline := *e // run background work inline, because a world has only one thread
+	inline.Go = func(_ string, f func()) { f() }
+	s.carrier = forward.New(&inline, func() (forward.Node, bus.Bus) { return s.node.Opens, s.bus },
+		listen.NewBudget(1<<20), s.stat)
 	s.openDirectory()
 	if !s.w.browsers {
 		return nil
 	}
-	inline := *e // run background work inline, because a world has only one thread
-	inline.Go = func(_ string, f func()) { f() }
-	carrier := forward.New(&inline, func() (forward.Node, bus.Bus) { return s.node.Opens, s.bus },
-		listen.NewBudget(1<<20), s.stat)
 	sessions := session.Options{Idle: browserIdle, Stats: s.stat}
 	if !s.older {
-		sessions.Mates = carrier.Sessions()
+		sessions.Mates = s.carrier.Sessions()
 	}
 	s.browsers, err = session.Open(s.store, e, []byte("the key of the domain"), sessions)
 	if err == nil && !s.older {
@@ -202,6 +215,9 @@ func (s *server) openDirectory() {
 		s.w.failf("%s: open the directory: %v", s.name, err)
 	}
 	s.dir = d
+	if s.w.offices {
+		s.w.must(s.openOffice(), "open the office of "+s.name)
+	}
 }
 
 // stop shuts the server down cleanly.
@@ -223,7 +239,7 @@ func (s *server) stop() {
 	if s.store != nil {
 		_ = s.store.Close()
 	}
-	s.store, s.dir, s.bus, s.node, s.mail, s.browsers = nil, nil, nil, nil, nil, nil
+	s.store, s.dir, s.bus, s.node, s.mail, s.browsers, s.office = nil, nil, nil, nil, nil, nil, nil
 }
 
 // crash stops the server as a power failure does: some of the unflushed data is lost.

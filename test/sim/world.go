@@ -56,6 +56,8 @@ type world struct {
 	quiet   bool
 	// browsers makes every server keep browser sessions.
 	browsers bool
+	// offices makes every server run mail, calendars and scheduling.
+	offices  bool
 	older    bool                 // the servers start with the previous version of the program
 	metered  func(memory.Message) // called for each message sent
 	stood    map[string]string    // the last state logged by watch, by replica
@@ -230,6 +232,7 @@ func (w *world) drive() {
 		s.decide()
 		s.replicate()
 		s.openDirectory()
+		s.clerk()
 		w.watch()
 	}
 	if n := w.net.Delayed(); n > 0 && w.chance(20) {
@@ -330,7 +333,7 @@ type logHandler struct {
 func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
 
 func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
-	if !strings.HasPrefix(r.Message, "cluster: ") {
+	if !strings.HasPrefix(r.Message, "cluster: ") && !(h.s.w.offices && strings.HasPrefix(r.Message, "mail: ")) {
 		return nil // other packages may log from their own goroutines
 	}
 	var b strings.Builder
