@@ -185,10 +185,22 @@ func (s *Depositor) commit(ctx context.Context, b *batch, names []note.DatabaseI
 
 // database returns the journal database of an update, or 0 if nothing of the batch is to be journaled.
 func (r *recorder) database(ctx context.Context, b *batch) (note.DatabaseID, error) {
-	if r == nil || b.record == nil && !slices.ContainsFunc(b.out, func(o *outgoing) bool { return o.record != nil }) {
+	if r == nil {
 		return 0, nil
 	}
-	return r.journal.Current(ctx)
+	var list []*journal.Sealed
+	if b.record != nil {
+		list = append(list, b.record)
+	}
+	for _, o := range b.out {
+		if o.record != nil {
+			list = append(list, o.record)
+		}
+	}
+	if list == nil {
+		return 0, nil
+	}
+	return r.journal.Choose(ctx, list...)
 }
 
 // write adds the entries of a batch within an update that names db.

@@ -8,7 +8,6 @@ import (
 	"doublet/directory"
 	"doublet/note"
 	"doublet/store"
-	"doublet/store/layout"
 	"doublet/wire/mime"
 )
 
@@ -52,6 +51,8 @@ func (m *Message) direction() Direction {
 type Sealed struct {
 	entry   Entry
 	message *store.Message
+	// again is Message.Again. known means that the message is in an earlier database.
+	again, known bool
 	// written is set by an update that adds the entry. The message was not there before.
 	written bool
 }
@@ -67,16 +68,11 @@ func (s *Sealed) Release() {
 // than a message waits in an outbox after its time.
 const again = 30 * 24 * time.Hour
 
-// Seal encrypts a message, if the rules select it and it was not journaled before. Otherwise it returns nil. raw is the
+// Seal encrypts a message if the rules select it. Otherwise it returns nil. raw is the
 // message as stored; the caller may change it afterwards. Errors: ErrFailed, and that of ctx.
 func (j *Journal) Seal(ctx context.Context, m *Message, raw []byte) (*Sealed, error) {
 	if !j.opt.Rules.selects(m, func(group string, person note.UNID) bool { return j.member(ctx, group, person) }) {
 		return nil, nil
-	}
-	if m.Again {
-		if known, err := j.closedHas(ctx, m.ID); err != nil || known {
-			return nil, err
-		}
 	}
 	start := j.env.Clock.Now()
 	sealed, err := seal(&m.Details, raw, j.to)
@@ -92,7 +88,7 @@ func (j *Journal) Seal(ctx context.Context, m *Message, raw []byte) (*Sealed, er
 		}
 		return nil, j.failed(err)
 	}
-	s := &Sealed{message: p, entry: Entry{
+	s := &Sealed{message: p, again: m.Again, entry: Entry{
 		Time: m.Time.UTC().Truncate(time.Millisecond), ID: m.ID, MessageID: m.MessageID, Direction: m.direction(),
 		From: m.From, Recipients: make([]string, len(m.Recipients)), Size: uint64(len(raw)), Content: Hash(p.Digest),
 	}}
@@ -127,15 +123,27 @@ func (j *Journal) member(ctx context.Context, group string, person note.UNID) bo
 // entryID returns the UNID of a message's entry.
 func entryID(id note.UNID) note.UNID { return note.DeriveUNID([]byte("journal"), id[:]) }
 
-// closedHas reports whether a message is in a database that was closed lately. Append checks the current one.
-func (j *Journal) closedHas(ctx context.Context, id note.UNID) (found bool, err error) {
+// Choose returns the database for an update that appends these messages, as Current does. Messages that are in an
+// earlier database are marked, so that Append leaves them out; nil is left out too. All other databases are closed, so
+// that no message can come into them between this and the update. Errors: ErrFailed.
+func (j *Journal) Choose(ctx context.Context, list ...*Sealed) (note.DatabaseID, error) {
+	db, err := j.Current(ctx)
+	for _, s := range list {
+		if err == nil && s != nil && s.again && !s.known {
+			s.known, err = j.closedHas(ctx, db, s.entry.ID)
+		}
+	}
+	return db, err
+}
+
+// closedHas reports whether a message is in a database other than the current one that was closed lately.
+func (j *Journal) closedHas(ctx context.Context, current note.DatabaseID, id note.UNID) (found bool, err error) {
 	list, err := j.list(ctx)
 	if err != nil {
 		return false, j.failed(err)
 	}
 	for _, l := range list {
-		if l.err != nil || l.head.closed.IsZero() || j.env.Clock.Now().Sub(l.head.closed) > again ||
-			l.info.State != layout.InService {
+		if l.err != nil || l.info.ID == current || !l.head.closed.IsZero() && j.env.Clock.Now().Sub(l.head.closed) > again {
 			continue
 		}
 		err := j.store.Read(ctx, note.System, l.info.ID, func(r *store.Reader) error {
@@ -155,6 +163,9 @@ func (j *Journal) closedHas(ctx context.Context, id note.UNID) (found bool, err 
 // Append writes an entry into the current database, of which w is the writer. drop removes recipients that did not get
 // the message; it may be nil. A message that is there already changes nothing. Errors: ErrFailed.
 func (j *Journal) Append(w *store.Writer, s *Sealed, drop func(i int) bool) error {
+	if s.written = false; s.known {
+		return nil
+	}
 	h, err := readHead(&w.Reader)
 	if err != nil {
 		return j.failed(err)
@@ -173,7 +184,6 @@ func (j *Journal) Append(w *store.Writer, s *Sealed, drop func(i int) bool) erro
 	}
 	e.Number, e.Previous = h.number+1, h.hash
 	e.Hash = e.sum()
-	s.written = false
 	_, err = w.Create(store.New{UNID: entryID(e.ID), Class: note.Document, Date: e.Time.Unix(), Message: s.message,
 		Content: note.Content{Items: e.items()}})
 	if errors.Is(err, store.ErrExists) || errors.Is(err, store.ErrGrave) {

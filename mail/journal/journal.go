@@ -229,6 +229,12 @@ type listed struct {
 	err  error
 }
 
+// open reports whether the database at an index of the list takes new entries. One that could not be read when another
+// was begun was never closed, but takes none.
+func (l *listed) open(list []listed, at int) bool {
+	return l.err == nil && l.head.closed.IsZero() && (at+1 == len(list) || list[at+1].err != nil)
+}
+
 // list returns the databases in the order of their creation. Those whose heads cannot be read come last.
 func (j *Journal) list(ctx context.Context) ([]listed, error) {
 	all, err := j.store.Databases()
@@ -275,10 +281,10 @@ type Database struct {
 func (j *Journal) Databases(ctx context.Context) ([]Database, error) {
 	list, err := j.list(ctx)
 	out := make([]Database, 0, len(list))
-	for _, l := range list {
+	for i, l := range list {
 		h := &l.head
 		out = append(out, Database{ID: l.info.ID, Title: l.info.Title, State: l.info.State.String(),
-			Current: l.err == nil && h.closed.IsZero(), Entries: h.number, Bytes: h.bytes, Opened: h.opened,
+			Current: l.open(list, i), Entries: h.number, Bytes: h.bytes, Opened: h.opened,
 			Closed: h.closed, Keys: h.keys, Last: h.hash, Err: l.err})
 	}
 	return out, err

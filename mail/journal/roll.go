@@ -206,7 +206,7 @@ func (j *Journal) Remove(ctx context.Context, id note.DatabaseID) error {
 	switch {
 	case i < 0:
 		return fmt.Errorf("journal %s: %w", id, store.ErrNotFound)
-	case list[i].err == nil && list[i].head.closed.IsZero():
+	case list[i].open(list, i):
 		return ErrOpen
 	}
 	if err := j.store.RemoveDatabase(note.System, id); err != nil {
@@ -230,7 +230,7 @@ func (j *Journal) Expire(ctx context.Context) ([]Database, error) {
 	var out []Database
 	var errs []error
 	for _, d := range list {
-		if d.Err != nil || d.Current || j.env.Clock.Now().Sub(d.Closed) < j.opt.Keep {
+		if d.Err != nil || d.Closed.IsZero() || j.env.Clock.Now().Sub(d.Closed) < j.opt.Keep {
 			continue
 		}
 		if err := j.Remove(ctx, d.ID); err != nil {

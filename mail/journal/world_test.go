@@ -93,7 +93,7 @@ func (w *world) write(m *Message, raw []byte) error {
 	}
 	defer s.Release()
 	for {
-		id, err := w.j.Current(bg)
+		id, err := w.j.Choose(bg, s)
 		if err != nil {
 			return err
 		}
