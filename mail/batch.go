@@ -91,8 +91,8 @@ type batch struct {
 	changed []*mailbox.Composed
 	// takes is the message in an outbox that becomes this one. The same update removes it there.
 	takes *held
-	// record is the message for the journal, nil if it is not journaled. recorded are its recipients. again is set if the
-	// message may have been accepted before.
+	// record is the message for the journal, nil if it is not journaled. recorded are its recipients. again is set if
+	// the message may have been accepted before.
 	record   *journal.Sealed
 	recorded []recorded
 	again    bool

@@ -30,7 +30,8 @@ func cpu() time.Duration {
 // benchmark deposits messages durably on the real disk, 32 at a time, to n recipients each out of 200 people.
 func benchmark(b *testing.B, size, n int, journaled bool) {
 	e := env.Real(slog.New(slog.DiscardHandler))
-	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1, Indexes: slices.Concat(directory.Indexes(), journal.Indexes())})
+	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1,
+		Indexes: slices.Concat(directory.Indexes(), journal.Indexes())})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -25,7 +25,8 @@ const (
 )
 
 // arrived logs the result of Deposit.
-func (j *messageLog) arrived(ctx context.Context, sub *Submission, b *batch, results []error, start time.Time, err error) {
+func (j *messageLog) arrived(ctx context.Context, sub *Submission, b *batch, results []error, start time.Time,
+	err error) {
 	if j.off || !j.env.Log.Enabled(ctx, slog.LevelInfo) {
 		return
 	}

@@ -117,7 +117,8 @@ func (s *Moderation) Approve(ctx context.Context, id note.UNID) error {
 	}
 	defer c.Release()
 	b := &batch{answer: AnswerNone, again: true, date: e.Created, composed: c, size: uint64(len(raw)),
-		entry: queue.Entry{ID: id, From: e.From, Created: e.Created, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS}}
+		entry: queue.Entry{ID: id, From: e.From, Created: e.Created, Unsigned: e.Unsigned, Checker: e.Checker,
+			TLS: e.TLS}}
 	defer b.release()
 	if err := s.deposit.lists.distribute(ctx, b, &posting{group: g, strange: true}, "",
 		raw[min(e.ReturnPath, len(raw)):]); err != nil {

@@ -245,8 +245,8 @@ func (m *between) Deliver(_ context.Context, h *Handed, raw []byte) error {
 	return m.to.Take(bg, h, raw)
 }
 
-// TestJournalInCluster checks that the member that accepts a message journals it, and the one that delivers it does not.
-// Messages that a script causes there are journaled there.
+// TestJournalInCluster checks that the member that accepts a message journals it, and the one that delivers it does
+// not. Messages that a script causes there are journaled there.
 func TestJournalInCluster(t *testing.T) {
 	t.Parallel()
 	there := journaling(t, Options{}, journal.Options{})

@@ -136,24 +136,21 @@ func (j *Journal) Choose(ctx context.Context, list ...*Sealed) (note.DatabaseID,
 	return db, err
 }
 
-// closedHas reports whether a message is in a database other than the current one that was closed lately.
-func (j *Journal) closedHas(ctx context.Context, current note.DatabaseID, id note.UNID) (found bool, err error) {
-	list, err := j.list(ctx)
-	if err != nil {
-		return false, j.failed(err)
-	}
-	for _, l := range list {
-		if l.err != nil || l.info.ID == current || !l.head.closed.IsZero() && j.env.Clock.Now().Sub(l.head.closed) > again {
+// closedHas reports whether a message is in a database other than the current one that was closed lately. One that was
+// removed meanwhile has nothing.
+func (j *Journal) closedHas(ctx context.Context, current note.DatabaseID, id note.UNID) (bool, error) {
+	for _, d := range *j.earlier.Load() { // Current has set it
+		if d.id == current || !d.closed.IsZero() && j.env.Clock.Now().Sub(d.closed) > again {
 			continue
 		}
-		err := j.store.Read(ctx, note.System, l.info.ID, func(r *store.Reader) error {
+		err := j.store.Read(ctx, note.System, d.id, func(r *store.Reader) error {
 			_, err := r.Find(entryID(id))
 			return err
 		})
-		if err == nil {
+		if err == nil || errors.Is(err, store.ErrGrave) {
 			return true, nil
 		}
-		if !errors.Is(err, store.ErrNotFound) {
+		if !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrOutOfService) {
 			return false, j.failed(err)
 		}
 	}

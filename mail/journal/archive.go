@@ -19,9 +19,9 @@ import (
 )
 
 // A sealed archive is a tar file. For each entry it has a file "entries/NUMBER.json", the readable part with its hash,
-// and "entries/NUMBER.age", the encrypted part. Then come "manifest.json" and "signature", which is the signature of the
-// server (Ed25519, 64 bytes) of the manifest. The chain makes the hash of the last entry cover all entries before it, so
-// that the signature covers them too.
+// and "entries/NUMBER.age", the encrypted part. Then come "manifest.json" and "signature", which is the server's
+// signature of the manifest (Ed25519, 64 bytes). The chain makes the hash of the last entry cover all entries before
+// it, so that the signature covers them too.
 
 // Manifest describes an archive.
 type Manifest struct {
@@ -163,9 +163,9 @@ type Verified struct {
 	Report   Report
 }
 
-// VerifyArchive verifies an archive: that it is complete, unchanged and signed. signer is the public key that it must be
-// signed with, in hexadecimal; if it is empty, the key in the manifest is taken, which proves only that the archive was
-// not changed since. each is called for each entry with its encrypted part, if it is not nil. Errors: ErrArchive.
+// VerifyArchive verifies an archive: that it is complete, unchanged and signed. signer is the public key that it must
+// be signed with, in hexadecimal; if it is empty, the key in the manifest is taken, which proves only that the archive
+// was not changed since. each is called for each entry with its encrypted part, if it is not nil. Errors: ErrArchive.
 func VerifyArchive(from io.Reader, signer string, each func(e *Entry, sealed []byte) error) (*Verified, error) {
 	a := &archive{tar: tar.NewReader(from)}
 	var c *chain
@@ -278,7 +278,8 @@ func (a *archive) file() (string, []byte, error) {
 // last reads the manifest and what follows it.
 func (a *archive) last(raw []byte) error {
 	if err := json.Unmarshal(raw, &a.manifest); err != nil || a.manifest.Format != archiveFormat {
-		return fmt.Errorf("%w: manifest: %w", ErrArchive, errors.Join(err, fmt.Errorf("format %.40q", a.manifest.Format)))
+		return fmt.Errorf("%w: manifest of format %.40q: %w", ErrArchive, a.manifest.Format,
+			errors.Join(err, errors.New("unknown")))
 	}
 	name, sign, err := a.file()
 	if err != nil || name != signatureName {

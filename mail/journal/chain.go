@@ -73,7 +73,8 @@ type chain struct {
 
 // newChain expects entries from first on, of which the first has the hash previous before it.
 func newChain(first uint64, previous Hash) *chain {
-	return &chain{Report: Report{First: first}, previous: previous, next: first, hash: previous, sure: true, gone: map[uint64]bool{}}
+	return &chain{Report: Report{First: first}, previous: previous, next: first, hash: previous, sure: true,
+		gone: map[uint64]bool{}}
 }
 
 // take verifies an entry. content is the hash of its encrypted part as it was read.
@@ -115,7 +116,7 @@ func (c *chain) skip(n uint64) {
 	c.next, c.sure = n, false
 }
 
-// remove takes a number back that was reported missing.
+// remove withdraws the finding that a number is missing.
 func (c *chain) remove(n uint64) {
 	for i, f := range c.Findings {
 		if f.Fault != Missing || n < f.From || n > f.To {
@@ -225,7 +226,8 @@ func (j *Journal) each(ctx context.Context, db note.DatabaseID, bad func(id note
 		err := j.store.Read(ctx, note.System, db, func(r *store.Reader) error {
 			n := 0
 			defer func() { more = n == page }()
-			return store.ReadableNotes(r, next, func(id note.ID, err error) { items = append(items, item{id: id, err: err}) },
+			damaged := func(id note.ID, err error) { items = append(items, item{id: id, err: err}) }
+			return store.ReadableNotes(r, next, damaged,
 				func(id note.ID, row *layout.Note) bool {
 					next = id + 1
 					n++

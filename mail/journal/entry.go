@@ -51,8 +51,8 @@ type Entry struct {
 	ID        note.UNID `json:"queue_id"`
 	MessageID string    `json:"message_id,omitempty"`
 	Direction Direction `json:"direction"`
-	// From is the sender of the envelope, empty for the null sender. Recipients are the recipients of the envelope, with
-	// groups expanded. Recipients that the header does not name are among them.
+	// From is the sender of the envelope, empty for the null sender. Recipients are the recipients of the envelope,
+	// with groups expanded. Recipients that the header does not name are among them.
 	From       string   `json:"from"`
 	Recipients []string `json:"recipients"`
 	Size       uint64   `json:"size"` // bytes of the message

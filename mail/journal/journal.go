@@ -2,9 +2,9 @@
 // its own: Domino's mail journaling. An entry is written in the update that accepts the message. The entries of a
 // database are numbered and chained by hashes, so that a missing, changed, inserted or reordered entry is found.
 //
-// Time, queue ID, Message-ID, direction, sender, recipients and size of an entry are readable for searching. The message
-// and all other facts are encrypted with age to the keys in the settings. Without one of these keys nobody can read
-// them, the server included.
+// Time, queue ID, Message-ID, direction, sender, recipients and size of an entry are readable for searching. The
+// message and all other facts are encrypted with age to the keys in the settings. Without one of these keys nobody can
+// read them, the server included.
 package journal
 
 import (
@@ -74,6 +74,15 @@ type Journal struct {
 
 	rolling sync.Mutex // held while a database is created, closed or removed
 	current atomic.Pointer[current]
+	// earlier holds the databases at the time of the last roll-over or start, the current one too. It spares a message
+	// that comes again a walk over all databases of the server.
+	earlier atomic.Pointer[[]earlier]
+}
+
+// earlier is a database in which a message that comes again may be. closed is zero if it was not closed yet.
+type earlier struct {
+	id     note.DatabaseID
+	closed time.Time
 }
 
 // current is the database that takes new entries.

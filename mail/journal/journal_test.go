@@ -100,7 +100,8 @@ func TestKeys(t *testing.T) {
 	_, _, err = w.plain(db, 1)
 	w.isErr(err, ErrKey)
 	w.stop()
-	for _, secret := range []string{"secret plan", "The body of", "192.0.2.1", "boss@example.com", "uncommon sentence"} {
+	for _, secret := range []string{"secret plan", "The body of", "192.0.2.1", "boss@example.com",
+		"uncommon sentence"} {
 		if name := contains(t, w, "data", secret); name != "" {
 			t.Errorf("%s contains %q", name, secret)
 		}

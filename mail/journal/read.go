@@ -83,52 +83,32 @@ func (j *Journal) Search(ctx context.Context, who note.Who, db note.DatabaseID, 
 	if err := j.isJournal(db); err != nil {
 		return err
 	}
-	from, prefix, whole := q.start()
-	last := note.ID(0)
-	for more := true; more; {
+	w := newWalk(q)
+	for w.more {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		var ids []note.ID
 		var found []Entry
 		var bad error
 		err := j.store.Read(ctx, who, db, func(r *store.Reader) error {
 			if r.Rights()&note.Read == 0 {
 				return store.ErrDenied
 			}
-			more = false
-			err := r.Scan(indexJournal, from, func(key []byte, id note.ID) bool {
-				if whole && string(key) != string(prefix) || !whole && !fits(key, prefix) {
-					return false
-				}
-				if string(key) == string(from) && id <= last {
-					return true // read before
-				}
-				if !whole && prefix[0] != byNumber && !q.Before.IsZero() && bytes.Compare(key[len(prefix):],
-					timeKey(q.Before)[1:]) >= 0 {
-					return false
-				}
-				if len(ids) == page {
-					more = true
-					return false
-				}
-				ids, from, last = append(ids, id), append([]byte(nil), key...), id
-				return true
-			})
-			if err != nil {
-				return err
+			ids, err := w.page(r)
+			if err == nil {
+				found, bad = readAll(r, ids)
 			}
-			found, bad = readAll(r, ids)
-			return nil
+			return err
 		})
 		if err != nil {
 			return err
 		}
 		for i := range found {
-			if q.selects(&found[i]) {
-				if on, err := fn(&found[i]); err != nil || !on {
-					return err
-				}
+			if !q.selects(&found[i]) {
+				continue
+			}
+			if on, err := fn(&found[i]); err != nil || !on {
+				return err
 			}
 		}
 		if bad != nil {
@@ -136,6 +116,53 @@ func (j *Journal) Search(ctx context.Context, who note.Who, db note.DatabaseID, 
 		}
 	}
 	return nil
+}
+
+// walk goes through the keys of the index that may lead to entries of a query, page by page.
+type walk struct {
+	q            *Query
+	from, prefix []byte
+	whole        bool    // prefix is the whole key
+	last         note.ID // read last under the key from
+	more         bool
+}
+
+func newWalk(q *Query) *walk {
+	w := &walk{q: q, more: true}
+	w.from, w.prefix, w.whole = q.start()
+	return w
+}
+
+// page returns the notes of the next page.
+func (w *walk) page(r *store.Reader) (ids []note.ID, err error) {
+	w.more = false
+	err = r.Scan(indexJournal, w.from, func(key []byte, id note.ID) bool {
+		if w.ends(key) {
+			return false
+		}
+		if string(key) == string(w.from) && id <= w.last {
+			return true // read before
+		}
+		if len(ids) == page {
+			w.more = true
+			return false
+		}
+		ids, w.from, w.last = append(ids, id), append([]byte(nil), key...), id
+		return true
+	})
+	return ids, err
+}
+
+// ends reports whether no entry of the query has this key or a later one.
+func (w *walk) ends(key []byte) bool {
+	if w.whole {
+		return string(key) != string(w.prefix)
+	}
+	if !fits(key, w.prefix) {
+		return true
+	}
+	return w.prefix[0] != byNumber && !w.q.Before.IsZero() &&
+		bytes.Compare(key[len(w.prefix):], timeKey(w.q.Before)[1:]) >= 0
 }
 
 // readAll reads entries up to the first that is damaged.

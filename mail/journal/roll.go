@@ -76,16 +76,19 @@ func (j *Journal) newest(ctx context.Context) (last *listed, fresh note.Database
 	if err != nil {
 		return nil, 0, nil, err
 	}
+	var known []earlier
 	for i := range list {
 		switch l := &list[i]; {
 		case l.err == nil:
 			last = l
+			known = append(known, earlier{l.info.ID, l.head.closed})
 		case errors.Is(l.err, store.ErrNotFound):
 			fresh = l.info.ID
 		case last == nil || l.info.Created >= last.info.Created: // those without a readable head come last
 			lost = l
 		}
 	}
+	j.earlier.Store(&known)
 	return last, fresh, lost, nil
 }
 

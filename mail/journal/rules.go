@@ -71,14 +71,15 @@ func parseCondition(text string) (c condition, rest string, err error) {
 	c.what, rest = strings.ToLower(text[:n]), text[n:]
 	if !strings.HasPrefix(rest, "=") {
 		if d := Direction(c.what); d != In && d != Out && d != Internal {
-			return c, "", fmt.Errorf("%.40q is no condition: want in, out, internal, from=, to=, domain= or group=", c.what)
+			return c, "", fmt.Errorf("%.40q is no condition: want in, out, internal, from=, to=, domain= or group=",
+				c.what)
 		}
 		return c, rest, nil
 	}
 	if rest = rest[1:]; strings.HasPrefix(rest, `"`) {
 		value, after, ok := strings.Cut(rest[1:], `"`)
 		if !ok {
-			return c, "", errors.New(`a value has no closing "`)
+			return c, "", errors.New(`value without a closing "`)
 		}
 		c.value, rest = value, after
 	} else {

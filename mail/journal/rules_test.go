@@ -13,8 +13,10 @@ func TestRules(t *testing.T) {
 	member := func(group string, person note.UNID) bool { return group == board && person == bob }
 	in := &Message{From: "eve@far.example", Outside: true,
 		Recipients: []Recipient{{"ann@example.com", note.UNID{1}}, {"Bob@example.com", bob}}}
-	out := &Message{From: "ann@example.com", Sender: note.UNID{1}, Recipients: []Recipient{{Address: "eve@far.example"}}}
-	internal := &Message{From: "bob@example.com", Sender: bob, Recipients: []Recipient{{"ann@example.com", note.UNID{1}}}}
+	out := &Message{From: "ann@example.com", Sender: note.UNID{1},
+		Recipients: []Recipient{{Address: "eve@far.example"}}}
+	internal := &Message{From: "bob@example.com", Sender: bob,
+		Recipients: []Recipient{{"ann@example.com", note.UNID{1}}}}
 	for _, x := range []struct {
 		rules string
 		want  string // i, o, n: in, out, internal
@@ -40,8 +42,8 @@ func TestRules(t *testing.T) {
 			t.Errorf("%q selects %q, want %q", x.rules, got, x.want)
 		}
 	}
-	for _, bad := range []string{"all", "from", "from=", "from=far.example", "to=ann@", "domain=@far.example", `group="x`,
-		"subject=x", "=", strings.Repeat("in;", maxRules+5), strings.Repeat("in ", maxConditions+1),
+	for _, bad := range []string{"all", "from", "from=", "from=far.example", "to=ann@", "domain=@far.example",
+		`group="x`, "subject=x", "=", strings.Repeat("in;", maxRules+5), strings.Repeat("in ", maxConditions+1),
 		strings.Repeat(" ", maxRuleText+1)} {
 		if _, err := ParseRules(bad); err == nil {
 			t.Errorf("%.40q is accepted", bad)
@@ -66,6 +68,7 @@ func FuzzRules(f *testing.F) {
 		if len(rs) > maxRules+1 {
 			t.Errorf("%d rules", len(rs))
 		}
-		rs.selects(&Message{From: text, Recipients: []Recipient{{Address: text}}}, func(string, note.UNID) bool { return true })
+		m := &Message{From: text, Recipients: []Recipient{{Address: text}}}
+		rs.selects(m, func(string, note.UNID) bool { return true })
 	})
 }

@@ -53,7 +53,8 @@ func ParseKeys(text string) (list []age.Recipient, server bool, err error) {
 		}
 		r, err := age.ParseX25519Recipient(w)
 		if err != nil {
-			return nil, false, fmt.Errorf("recipient %.80q is neither %q nor a public key age1…: %w", w, ServerKey, err)
+			return nil, false, fmt.Errorf("recipient %.80q is neither %q nor a public key age1…: %w", w, ServerKey,
+				err)
 		}
 		list = append(list, r)
 	}
