@@ -23,6 +23,7 @@ import (
 	"doublet/groupware"
 	"doublet/groupware/feed"
 	"doublet/mail"
+	"doublet/mail/journal"
 	"doublet/mail/reports"
 	"doublet/mailbox"
 	"doublet/note"
@@ -53,6 +54,7 @@ type System struct {
 	// Scheduling sends invitations and answers.
 	Scheduling *scheduling.Service
 	Mail       *mail.Service
+	Journal    *journal.Journal
 	// Transfer runs imports and exports.
 	Transfer *transfer.Service
 	DNS      *dns.Resolver
@@ -166,6 +168,7 @@ func init() {
 	table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), rooms(),
 		databases(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), replication(),
 		clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), sieves(), calendars(), checks(),
+		journals(),
 		onMachine(backups()), onMachine(dumps()), certificates(), statistics(), catalogs(), compacts(), updalls(),
 		tasks(), consoles(), settings(), control())
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail/journal"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -273,6 +274,9 @@ func databaseRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
 	}
 	if i.ID == directory.ID || i.Queue {
 		return Done{}, fmt.Errorf("%w: the server needs %s", ErrUsage, i.Title)
+	}
+	if i.Kind == journal.Kind {
+		return Done{}, fmt.Errorf("%w: %s is a mail journal: journal remove", ErrUsage, i.Title)
 	}
 	if p, err := c.Directory.Names.Person(ctx, i.Owner); err == nil && p.MailDatabase == i.ID && p.Removed.IsZero() &&
 		!c.gone(ctx, &p) {

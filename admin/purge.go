@@ -23,6 +23,7 @@ const keepEntries = 30 * 24 * time.Hour
 type Purged struct {
 	People    int  `json:"people_and_groups"`
 	Databases int  `json:"databases"`
+	Journals  int  `json:"journals,omitempty"`
 	Entries   int  `json:"calendar_entries_and_contacts"`
 	Objects   int  `json:"objects_and_messages"`
 	Rewritten Size `json:"rewritten"`
@@ -36,9 +37,9 @@ func (r Purged) Text() string {
 	if r == (Purged{}) {
 		return "there was nothing to take away\n"
 	}
-	return fmt.Sprintf("took away %d removed people and groups, %d databases, %d calendar entries and "+
+	return fmt.Sprintf("took away %d removed people and groups, %d databases, %d journals, %d calendar entries and "+
 		"contacts, %d objects and messages; %s rewritten\n",
-		r.People, r.Databases, r.Entries, r.Objects, r.Rewritten)
+		r.People, r.Databases, r.Journals, r.Entries, r.Objects, r.Rewritten)
 }
 
 // purgeMailFile deletes old folders, uploads, and removed entries of calendars and address books.
@@ -87,6 +88,8 @@ func (s *System) Purge(ctx context.Context) (Purged, error) {
 	var err error
 	out.Databases, err = PurgeDatabases(s.Store, s.Env.Clock.Now(), keepRemoved)
 	step("removed databases", err)
+	out.Journals, err = s.expireJournals(ctx)
+	step("journals", err)
 	all, err := s.Store.Databases()
 	step("databases", err)
 	for _, i := range all {

@@ -23,6 +23,7 @@ import (
 	"doublet/env"
 	"doublet/groupware"
 	"doublet/mail"
+	"doublet/mail/journal"
 	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
@@ -129,8 +130,9 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 	inCluster(s, "", "")
 	var err error
 	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,
-		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), groupware.Indexes()),
-		Stats:   s.Stats})
+		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), journal.Indexes(),
+			groupware.Indexes()),
+		Stats: s.Stats})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,6 +162,9 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 		Make:   func() (*pki.Own, error) { return pki.MakeOwn(f.Env, "key", pki.Options{}) },
 		Tokens: pki.DomainTokens(f.Env, "key", pki.Options{}),
 	})
+	if s.Journal, err = journal.Open(s.Store, f.Env, s.Directory, journal.Options{}); err != nil {
+		t.Fatal(err)
+	}
 	if s.Mail, err = mail.Open(s.Store, f.Env, s.Directory, s.Mailbox, mail.Options{Stats: s.Stats}); err != nil {
 		t.Fatal(err)
 	}
@@ -481,6 +486,16 @@ var script = []struct{ verb, args, want string }{
 	{"show catalog", `{"pattern":"plans"}`, `"title":"Plans","kind":"documents","owner":"Ada Lovelace"`},
 	{"show catalog", `{"pattern":"ADA","kind":"mail"}`, `"owner":"Ada Lovelace","state":"in service"`},
 	{"show catalog", `{"unused":1}`, `[]`},
+	{"journal list", `{}`, `[]`},
+	{"journal keys", `{}`, `"server":"age1`},
+	{"journal search", `{}`, "!usage bad arguments of journal search: reason is missing"},
+	{"journal search", `{"reason":"audit"}`, "!denied "},
+	{"journal search", `{"reason":"audit","as":"ada","password":"wrong"}`, "!denied "},
+	{"journal show", `{"database":"Journal","number":"1","reason":" ","as":"ada"}`, "!usage "},
+	{"journal export", `{"database":"Journal","path":"/tmp/x","reason":"audit"}`, "!usage "},
+	{"journal verify", `{"name":"Journal"}`, "!not found "},
+	{"journal roll", `{"reason":"audit"}`, "!usage bad arguments: the mail journal is off"},
+	{"journal remove", `{"database":"Journal","reason":"audit"}`, "!not found "},
 	{"purge", `{}`, `"people_and_groups":0`},
 	{"compact", `{"database":["ada"],"share":100}`, `"databases":1`},
 	{"compact", `{"share":101}`, "!usage "},

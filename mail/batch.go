@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/mail/journal"
 	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
@@ -90,6 +91,11 @@ type batch struct {
 	changed []*mailbox.Composed
 	// takes is the message in an outbox that becomes this one. The same update removes it there.
 	takes *held
+	// record is the message for the journal, nil if it is not journaled. recorded are its recipients. again is set if
+	// the message may have been accepted before.
+	record   *journal.Sealed
+	recorded []recorded
+	again    bool
 
 	// The results of the update.
 	delivered int
@@ -330,7 +336,7 @@ func (s *Depositor) update(ctx context.Context, b *batch) error {
 	if len(names) == 0 {
 		return nil // all recipients were rejected before
 	}
-	return s.store.Update(ctx, note.System, names, func(tx *store.Tx) error { return s.write(tx, b) })
+	return s.commit(ctx, b, names, func(tx *store.Tx) error { return s.write(tx, b) })
 }
 
 // write is the body of the update. It may run again after a failed update.

@@ -5,6 +5,7 @@ package mail
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -14,7 +15,9 @@ import (
 	"doublet/directory"
 	"doublet/directory/password"
 	"doublet/env"
+	"doublet/mail/journal"
 	"doublet/mailbox"
+	"doublet/stat"
 	"doublet/store"
 )
 
@@ -25,9 +28,10 @@ func cpu() time.Duration {
 }
 
 // benchmark deposits messages durably on the real disk, 32 at a time, to n recipients each out of 200 people.
-func benchmark(b *testing.B, size, n int) {
+func benchmark(b *testing.B, size, n int, journaled bool) {
 	e := env.Real(slog.New(slog.DiscardHandler))
-	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1, Indexes: directory.Indexes()})
+	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1,
+		Indexes: slices.Concat(directory.Indexes(), journal.Indexes())})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -37,7 +41,12 @@ func benchmark(b *testing.B, size, n int) {
 	w.ok(err)
 	defer w.people.Close()
 	w.files = mailbox.New(s, e, mailbox.Options{})
-	w.Service, err = Open(s, e, w.people, w.files, Options{Hostname: "mx.example.com"})
+	o := Options{Hostname: "mx.example.com"}
+	if journaled {
+		o.Journal, err = journal.Open(s, e, w.people, journal.Options{On: true, Stats: stat.New(e.Clock)})
+		w.ok(err)
+	}
+	w.Service, err = Open(s, e, w.people, w.files, o)
 	w.ok(err)
 	var to [200]Recipient
 	for i := range to {
@@ -75,6 +84,12 @@ func benchmark(b *testing.B, size, n int) {
 	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-µs/msg")
 }
 
-func BenchmarkDeposit1K(b *testing.B) { benchmark(b, 1<<10, 1) }
+func BenchmarkDeposit1K(b *testing.B) { benchmark(b, 1<<10, 1, false) }
 
-func BenchmarkDeposit100Kx3(b *testing.B) { benchmark(b, 100<<10, 3) }
+func BenchmarkDeposit100Kx3(b *testing.B) { benchmark(b, 100<<10, 3, false) }
+
+// The same with the journal on, encrypted to one key.
+
+func BenchmarkDeposit1KJournal(b *testing.B) { benchmark(b, 1<<10, 1, true) }
+
+func BenchmarkDeposit100Kx3Journal(b *testing.B) { benchmark(b, 100<<10, 3, true) }

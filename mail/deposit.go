@@ -105,6 +105,7 @@ type Submission struct {
 	Results string
 
 	unsigned bool // see queue.Entry.Unsigned
+	again    bool // ID was set by the caller
 	// takes is the message's entry in an outbox, if it comes from one.
 	takes *held
 	// Date is the time when the message was received; zero means now.
@@ -120,7 +121,7 @@ type Submission struct {
 // Deposit expands groups. Each person gets the message once, even if named several times. Remote addresses in a group
 // get it too, because the administrator who added them allowed it.
 func (s *Depositor) Deposit(ctx context.Context, sub *Submission, results []error) (note.UNID, error) {
-	if sub.ID.IsZero() {
+	if sub.again = !sub.ID.IsZero(); !sub.again {
 		s.env.Fill(sub.ID[:])
 	}
 	start := s.env.Clock.Now()
@@ -131,7 +132,7 @@ func (s *Depositor) Deposit(ctx context.Context, sub *Submission, results []erro
 		results = make([]error, len(sub.Recipients))
 	}
 	b, err := s.accept(ctx, sub, results)
-	s.journal.arrived(ctx, sub, b, results, start, err)
+	s.log.arrived(ctx, sub, b, results, start, err)
 	if err == nil && slices.Contains(results, nil) {
 		s.stat.routed.Inc()
 		s.stat.time.ObserveDuration(s.env.Clock.Now().Sub(start))
@@ -175,6 +176,9 @@ func (s *Depositor) accept(ctx context.Context, sub *Submission, results []error
 	defer c.Release()
 	b.composed, b.size, b.entry.ReturnPath, b.entry.Unsigned = c, uint64(len(raw)), returnPath, sub.unsigned
 	defer b.release()
+	if err := s.recorder.own(ctx, sub, b, raw); err != nil {
+		return b, fmt.Errorf("mail: deposit: %w", err)
+	}
 	b.letter = s.letterOf(ctx, sub, raw, returnPath)
 	s.toHomes(b)
 	if err := s.outgoing(ctx, sub, b, raw); err != nil {
@@ -188,7 +192,8 @@ func (s *Depositor) accept(ctx context.Context, sub *Submission, results []error
 
 // plan divides the recipients into immediate deliveries and those for mail.box.
 func (s *Depositor) plan(ctx context.Context, sub *Submission, results []error) (*batch, error) {
-	b := &batch{answer: sub.Answer, results: results, date: sub.Date, away: s.files.awayNow(ctx), takes: sub.takes}
+	b := &batch{answer: sub.Answer, results: results, date: sub.Date, away: s.files.awayNow(ctx), takes: sub.takes,
+		again: sub.again}
 	b.entry = queue.Entry{
 		ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: sub.Date,
 		Held: sub.Hold != "", Reason: sub.Hold, Junk: sub.Junk,
@@ -295,7 +300,7 @@ type Depositor struct {
 	queue    *queue.Queue
 	opt      *Options
 	stat     *depositStats
-	journal  journal
+	log      messageLog
 	files    *Files
 	srs      *SRS
 	follow   *followUps
@@ -303,15 +308,19 @@ type Depositor struct {
 	personal *personal
 	filter   *filter
 	limits   *limits
+	recorder *recorder // nil if the journal is off
 }
 
 func newDepositor(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue,
 	o *Options) (*Depositor, error) {
 	p := &Depositor{store: s, env: e, dir: d, mailbox: m, queue: q, opt: o, stat: newDepositStats(o.Stats),
-		journal: journal{e, o.Quiet}}
+		log: messageLog{e, o.Quiet}}
 	p.files = &Files{store: s, env: e, dir: d, mates: o.Mates}
 	p.srs = &SRS{dir: d, env: e}
-	p.follow = &followUps{env: e, dir: d, mailbox: m, srs: p.srs, hostname: o.Hostname}
+	if o.Journal != nil && o.Journal.On() {
+		p.recorder = &recorder{o.Journal, d}
+	}
+	p.follow = &followUps{env: e, dir: d, mailbox: m, srs: p.srs, recorder: p.recorder, hostname: o.Hostname}
 	p.lists = &Lists{env: e, dir: d, follow: p.follow, url: o.URL}
 	p.personal = &personal{env: e, dir: d, files: p.files, follow: p.follow, lists: p.lists, srs: p.srs,
 		hostname: o.Hostname}

@@ -9,6 +9,7 @@ import (
 	"doublet/directory"
 	"doublet/env"
 	"doublet/mail/fields"
+	"doublet/mail/journal"
 	"doublet/mail/queue"
 	"doublet/mailbox"
 	"doublet/note"
@@ -23,6 +24,7 @@ type outgoing struct {
 	entry    queue.Entry
 	// asks is set if the update decides whether the message is sent. The update then sets due.
 	asks, due bool
+	record    *journal.Sealed // nil if it is not journaled
 }
 
 // send adds a message to those that a batch causes. Its queue ID is derived from the batch's ID and from what, so that
@@ -37,7 +39,10 @@ func (s *followUps) send(ctx context.Context, b *batch, what string, raw []byte,
 		ID: note.DeriveUNID(b.entry.ID[:], []byte(what)), From: from, Created: b.date, ReturnPath: returnPath,
 		Recipients: rows, TLS: readDemands(raw, b.entry.TLS).tls,
 	}}
-	b.out = append(b.out, o)
+	b.out = append(b.out, o) // it is released with the batch
+	if o.record, err = s.recorder.caused(ctx, b, &o.entry, c, raw); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
 	return o, nil
 }
 
@@ -173,5 +178,6 @@ type followUps struct {
 	dir      *directory.Directory
 	mailbox  *mailbox.Service
 	srs      *SRS
+	recorder *recorder
 	hostname string
 }

@@ -179,7 +179,7 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 	noneDue(j.also.out)
 	var moved queue.Tally
 	var hops []trace.Hop
-	err := j.s.store.Update(ctx, note.System, names, func(tx *store.Tx) error {
+	err := j.s.deposit.commit(ctx, &j.also, names, func(tx *store.Tx) error {
 		moved, hops = queue.Tally{}, nil
 		w, err := queue.Home(tx, box)
 		if err != nil {
@@ -239,7 +239,7 @@ func noneDue(list []*outgoing) {
 func (j *job) prepare(e *queue.Entry) {
 	j.letter.returnPath, j.letter.from = min(e.ReturnPath, len(j.letter.raw)), e.From
 	j.letter.unproven = unproven(e)
-	j.also.date = e.Created
+	j.also.date, j.also.again = e.Created, true
 	j.also.entry = queue.Entry{ID: e.ID, From: e.From, TLS: e.TLS, Unsigned: e.Unsigned, Checker: e.Checker}
 }
 

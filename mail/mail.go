@@ -12,6 +12,7 @@ import (
 
 	"doublet/directory"
 	"doublet/env"
+	"doublet/mail/journal"
 	"doublet/mail/keep"
 	"doublet/mail/outbound"
 	"doublet/mail/queue"
@@ -74,7 +75,9 @@ type Options struct {
 	KeepTrace time.Duration
 	// Quiet disables log lines about messages.
 	Quiet bool
-	Stats *stat.Tree
+	// Journal records the messages that the server accepts, if it is on; nil is off.
+	Journal *journal.Journal
+	Stats   *stat.Tree
 }
 
 func (o *Options) fill() {

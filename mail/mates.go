@@ -90,13 +90,14 @@ func (s *Depositor) takeRuled(ctx context.Context, h *Handed, raw []byte, c *mai
 	if err != nil {
 		return err
 	}
-	b := &batch{date: h.Date, entry: queue.Entry{ID: h.ID, From: from, Created: h.Date, ReturnPath: l.returnPath}}
+	b := &batch{date: h.Date, again: true,
+		entry: queue.Entry{ID: h.ID, From: from, Created: h.Date, ReturnPath: l.returnPath}}
 	defer b.release()
 	box := s.queue.Boxes.Place(h.ID)
 	names := []note.DatabaseID{d.database}
 	for {
 		var moved queue.Tally
-		err := s.store.Update(ctx, note.System, names, func(tx *store.Tx) error {
+		err := s.commit(ctx, b, names, func(tx *store.Tx) error {
 			noneDue(b.out)
 			err := s.deliverRuled(tx, c, h.Date, h.ID, d, l)
 			refused := errors.Is(err, errRuledOut)

@@ -36,6 +36,8 @@ func (s *Lists) holdPost(ctx context.Context, b *batch, p *posting, from smtp.Pa
 		return err
 	}
 	o.entry.Held, o.entry.Reason = true, p.hold
+	o.record.Release() // the message is in the journal already
+	o.record = nil
 	o.entry.Unsigned, o.entry.Checker = b.entry.Unsigned, b.entry.Checker
 	who := g.List.Moderators
 	x, err := s.dir.Names.ExpandMembers(ctx, who)
@@ -114,8 +116,9 @@ func (s *Moderation) Approve(ctx context.Context, id note.UNID) error {
 		return fmt.Errorf("mail: approve: %w", err)
 	}
 	defer c.Release()
-	b := &batch{answer: AnswerNone, date: e.Created, composed: c, size: uint64(len(raw)), entry: queue.Entry{ID: id,
-		From: e.From, Created: e.Created, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS}}
+	b := &batch{answer: AnswerNone, again: true, date: e.Created, composed: c, size: uint64(len(raw)),
+		entry: queue.Entry{ID: id, From: e.From, Created: e.Created, Unsigned: e.Unsigned, Checker: e.Checker,
+			TLS: e.TLS}}
 	defer b.release()
 	if err := s.deposit.lists.distribute(ctx, b, &posting{group: g, strange: true}, "",
 		raw[min(e.ReturnPath, len(raw)):]); err != nil {

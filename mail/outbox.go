@@ -87,7 +87,7 @@ func (s *Scheduler) Defer(ctx context.Context, sub *Submission, until time.Time)
 		return sub.ID, fmt.Errorf("mail: defer: %w", err)
 	}
 	s.outbox.add(in, sub.ID, until.Unix())
-	s.deposit.journal.arrived(ctx, sub, nil, nil, s.env.Clock.Now(), nil)
+	s.deposit.log.arrived(ctx, sub, nil, nil, s.env.Clock.Now(), nil)
 	return sub.ID, nil
 }
 

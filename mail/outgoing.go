@@ -3,6 +3,7 @@ package mail
 import "context"
 
 func (b *batch) release() {
+	b.unrecorded()
 	for _, o := range b.out {
 		o.composed.Release()
 	}

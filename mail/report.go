@@ -117,7 +117,7 @@ func (s *Reporter) sendReport(ctx context.Context, e *queue.Entry, done []queue.
 	}
 	b.also = func(w *store.Writer) (queue.Tally, error) { return s.queue.Revise(w, e, change) }
 	b.in = e.Box()
-	if err := s.placeReport(ctx, b, raw); err != nil {
+	if err := s.placeReport(ctx, b, to, raw); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	s.stat.reports.Inc()
@@ -125,14 +125,18 @@ func (s *Reporter) sendReport(ctx context.Context, e *queue.Entry, done []queue.
 	return nil
 }
 
-func (s *Reporter) placeReport(ctx context.Context, b *batch, raw []byte) error {
+func (s *Reporter) placeReport(ctx context.Context, b *batch, to Recipient, raw []byte) error {
 	c, err := s.mailbox.Compose(ctx, raw)
 	if err != nil {
 		return err
 	}
 	defer c.Release()
+	defer b.release()
 	b.composed, b.size = c, uint64(len(raw))
 	b.entry.ReturnPath = len(nullReturnPath)
+	if err := s.deposit.recorder.report(ctx, b, to, raw); err != nil {
+		return err
+	}
 	return s.deposit.place(ctx, b)
 }
 

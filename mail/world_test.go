@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"doublet/directory"
 	"doublet/directory/password"
 	"doublet/env"
+	"doublet/mail/journal"
 	"doublet/mail/keep"
 	"doublet/mail/queue"
 	"doublet/mail/trace"
@@ -30,16 +32,18 @@ var bg = context.Background()
 type world struct {
 	makes directory.MailFiles // of the next start
 	*Service
-	db     *store.Store
-	t      testing.TB
-	fix    *env.Fixture
-	files  *mailbox.Service
-	people *directory.Directory
-	tree   *stat.Tree
-	opt    Options
-	floor  int64 // free space in bytes at which writes fail
-	memory *keep.Memory
-	closed bool
+	db      *store.Store
+	t       testing.TB
+	fix     *env.Fixture
+	files   *mailbox.Service
+	people  *directory.Directory
+	tree    *stat.Tree
+	opt     Options
+	floor   int64            // free space in bytes at which writes fail
+	record  *journal.Options // of the journal, nil for none
+	memory  *keep.Memory
+	journal *journal.Journal
+	closed  bool
 }
 
 func open(t testing.TB, o Options) *world {
@@ -63,7 +67,8 @@ func openOn(t testing.TB, fix *env.Fixture, o Options) *world {
 func (w *world) start() {
 	w.t.Helper()
 	s, err := store.Open(w.fix.Env, "data", store.Options{
-		FloorBytes: w.floor, FloorPercent: -1, Ballast: -1, Indexes: append(directory.Indexes(), trace.Indexes()...),
+		FloorBytes: w.floor, FloorPercent: -1, Ballast: -1,
+		Indexes:         slices.Concat(directory.Indexes(), trace.Indexes(), journal.Indexes()),
 		LogSyncInterval: 50 * time.Microsecond,
 		OnFatal:         func(error) {},
 	})
@@ -79,6 +84,13 @@ func (w *world) start() {
 	w.memory, err = keep.Open(s, w.fix.Env, w.tree)
 	w.ok(err)
 	o.Keep = w.memory.Table("sent today")
+	if w.record != nil {
+		r := *w.record
+		r.On, r.Stats = true, w.tree
+		o.Journal, err = journal.Open(s, w.fix.Env, w.people, r)
+		w.ok(err)
+		w.journal = o.Journal
+	}
 	w.Service, err = Open(s, w.fix.Env, w.people, w.files, o)
 	w.ok(err)
 }

@@ -60,8 +60,8 @@ func readBox(t *testing.T, r io.Reader) map[string]string {
 	return doors
 }
 
-// startDemo runs the demo in this process.
-func startDemo(t *testing.T, data string) (doors map[string]string, stop func()) {
+// startDemo runs the demo in this process, with variables of the environment.
+func startDemo(t *testing.T, data string, environ ...string) (doors map[string]string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r, w := io.Pipe()
@@ -69,7 +69,7 @@ func startDemo(t *testing.T, data string) (doors map[string]string, stop func())
 	code := make(chan int, 1)
 	go func() {
 		code <- run(ctx, append([]string{"demo", "--data", data}, random...),
-			streams{strings.NewReader(""), w, &errs}, quick)
+			streams{strings.NewReader(""), w, &errs}, append(environ, quick...))
 		_ = w.Close()
 	}()
 	doors = readBox(t, r)

@@ -90,6 +90,7 @@ func (a *app) root() *cobra.Command {
 			},
 		})
 	a.addVerbs(root)
+	journalCommands{a}.extend(root)
 	if clusters, _, err := root.Find([]string{"cluster"}); err == nil {
 		clusters.AddCommand(a.joinCommand())
 	}

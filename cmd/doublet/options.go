@@ -17,6 +17,7 @@ import (
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/groupware"
+	"doublet/mail/journal"
 	"doublet/mail/trace"
 	"doublet/mail/verify"
 	"doublet/stat"
@@ -52,8 +53,9 @@ func storeOptions(e *env.Env, cfg *config.Config, stats *stat.Tree) store.Option
 		LogSyncInterval: max(cfg.Store.WALSyncInterval.Duration, 1), Databases: cfg.Store.DBCacheEntries,
 		FloorBytes:   nonZero(int64(cfg.Store.SpaceFloor)),
 		FloorPercent: int(nonZero(int64(cfg.Store.SpaceFloorPercent))),
-		Indexes:      slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), groupware.Indexes()),
-		Stats:        stats,
+		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), journal.Indexes(),
+			groupware.Indexes()),
+		Stats: stats,
 		OnFatal: func(err error) {
 			e.Log.Error("transaction log failed, so nothing can be acknowledged: the process exits and recovers at "+
 				"its next start", "error", err)

@@ -7,10 +7,13 @@ import (
 	"time"
 
 	"doublet/client/mtasts"
+	"doublet/cmd/doublet/config"
 	"doublet/directory"
 	"doublet/mail"
+	"doublet/mail/journal"
 	"doublet/mail/outbound"
 	"doublet/mail/sign"
+	"doublet/stat"
 )
 
 // routerOptions returns the settings of mail.box and of mail to other servers.
@@ -62,6 +65,20 @@ func routerOptions(h *house) (mail.Options, error) {
 	}
 	o.Mailer = outbound.New(h.env, mailer)
 	return o, nil
+}
+
+// journalOptions returns the settings of the mail journal.
+func journalOptions(cfg *config.Config, stats *stat.Tree) journal.Options {
+	c := &cfg.Journal
+	rules, _ := journal.ParseRules(c.Rules) // checked when the settings were read
+	o := journal.Options{On: c.Enabled, Rules: rules, Keys: c.Recipients, RollSize: uint64(c.RollSize),
+		RollDays: c.RollDays, Keep: c.Keep.Duration, Deliver: c.OnFailure == "deliver", Stats: stats}
+	for name := range strings.SplitSeq(c.Readers, ";") {
+		if name = strings.TrimSpace(name); name != "" {
+			o.Readers = append(o.Readers, name)
+		}
+	}
+	return o
 }
 
 // neverIfZero returns -1 for 0: package mail reads 0 as its default and negative values as off.

@@ -22,6 +22,7 @@ import (
 	"doublet/groupware"
 	"doublet/groupware/feed"
 	"doublet/mail"
+	"doublet/mail/journal"
 	"doublet/mail/keep"
 	"doublet/mailbox"
 	"doublet/replica"
@@ -180,6 +181,10 @@ func (h *house) openMail() error {
 	}
 	s := h.system
 	o.Calendars = scheduling.NewInbox(s.Directory, s.Groupware, s.Stats)
+	if s.Journal, err = journal.Open(s.Store, h.env, s.Directory, journalOptions(&h.cfg, s.Stats)); err != nil {
+		return fmt.Errorf("open journal: %w", err)
+	}
+	o.Journal = s.Journal
 	if s.Mail, err = mail.Open(s.Store, h.env, s.Directory, s.Mailbox, o); err != nil {
 		return fmt.Errorf("open mail: %w", err)
 	}

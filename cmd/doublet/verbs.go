@@ -34,7 +34,7 @@ var groupHelp = map[string]string{
 	"ban": "addresses that may not sign in for a while", "session": "browsers that are signed in",
 	"user totp": "second factors", "certificate": "certificates of the doors",
 	"dump": "write parts of the store as text", "task": "server tasks",
-	"set": "settings of the running server",
+	"set": "settings of the running server", "journal": "the mail journal",
 }
 
 // addVerbs adds a command for every verb in admin's table.

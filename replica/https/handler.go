@@ -16,6 +16,7 @@ import (
 	"doublet/directory"
 	"doublet/directory/session"
 	"doublet/env"
+	"doublet/mail/journal"
 	"doublet/mail/keep"
 	"doublet/mail/queue"
 	"doublet/mail/trace"
@@ -259,7 +260,7 @@ func Published(i *layout.Info) bool {
 func PublishedKind(kind string) bool {
 	switch kind {
 	case replica.Kind, directory.Kind, session.Kind, queue.Kind, trace.TraceKind, queue.OutboxKind, queue.DeferredKind,
-		keep.Kind, clusterKind, repairKind:
+		keep.Kind, journal.Kind, clusterKind, repairKind:
 		return false
 	}
 	return true

@@ -32,6 +32,7 @@ type Config struct {
 	Reports   Reports   `toml:"reports"`
 	Sign      Sign      `toml:"sign"`
 	Router    Router    `toml:"router"`
+	Journal   Journal   `toml:"journal"`
 	DNS       DNS       `toml:"dns"`
 	Cluster   Cluster   `toml:"cluster"`
 	Replica   Replica   `toml:"replica"`
@@ -285,6 +286,18 @@ type Router struct {
 	MessagesPerDay   int      `toml:"messages_per_day" default:"0" min:"0" max:"10000000"`
 	RecipientsPerDay int      `toml:"recipients_per_day" default:"0" min:"0" max:"10000000"`
 	KeepTrace        Duration `toml:"keep_trace" default:"168h" min:"0s" max:"8760h"`
+}
+
+// Journal is the section [journal].
+type Journal struct {
+	Enabled    bool     `toml:"enabled" default:"false"`
+	Rules      string   `toml:"rules" default:""`
+	Recipients string   `toml:"recipients" default:"server"`
+	Readers    string   `toml:"readers" default:""`
+	RollSize   Size     `toml:"roll_size" default:"10GB" min:"0B" max:"1TB"`
+	RollDays   int      `toml:"roll_days" default:"0" min:"0" max:"3650"`
+	Keep       Duration `toml:"keep" default:"0s" min:"0s" max:"876000h"`
+	OnFailure  string   `toml:"on_failure" default:"defer" oneof:"defer deliver"`
 }
 
 // Cluster is the section [cluster].

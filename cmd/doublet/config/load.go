@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 
+	"doublet/mail/journal"
+
 	"github.com/pelletier/go-toml/v2"
 )
 
@@ -238,6 +240,12 @@ func (c *Config) check(where map[string]string) ([]Warning, error) {
 	if m := c.Server.Memory; m != 0 && m < MinMemory {
 		bad = append(bad, &Error{at("server.memory"), "server.memory",
 			fmt.Errorf("%s is less than %s: choose more, or 0B", m, MinMemory)})
+	}
+	if _, err := journal.ParseRules(c.Journal.Rules); err != nil {
+		bad = append(bad, &Error{at("journal.rules"), "journal.rules", err})
+	}
+	if _, _, err := journal.ParseKeys(c.Journal.Recipients); err != nil {
+		bad = append(bad, &Error{at("journal.recipients"), "journal.recipients", err})
 	}
 	bad = append(bad, c.checkNetworks(at)...)
 	warnings, more := c.checkDoors(at)

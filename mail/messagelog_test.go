@@ -102,7 +102,7 @@ func TestJournal(t *testing.T) {
 	has("later", got[0], "to=bob@example.com", "outcome=", "after=")
 
 	w.opt.Quiet = true
-	w.Deposits.journal.off = true
+	w.Deposits.log.off = true
 	w.deposit(w.from("eve@far.example", "alice@example.com"))
 	if got := lines(); len(got) != 0 {
 		t.Errorf("%q", got)

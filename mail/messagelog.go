@@ -12,20 +12,21 @@ import (
 	"doublet/wire/smtp"
 )
 
-// journal logs when a message is accepted or rejected, and later the outcome, in lines with the same queue ID. A
+// messageLog logs when a message is accepted or rejected, and later the outcome, in lines with the same queue ID. A
 // message that is delivered immediately has one line.
-type journal struct {
+type messageLog struct {
 	env *env.Env
 	off bool
 }
 
 // Limits of the lines.
 const (
-	journalTo = 5 // recipients named in a line
+	logTo = 5 // recipients named in a line
 )
 
 // arrived logs the result of Deposit.
-func (j *journal) arrived(ctx context.Context, sub *Submission, b *batch, results []error, start time.Time, err error) {
+func (j *messageLog) arrived(ctx context.Context, sub *Submission, b *batch, results []error, start time.Time,
+	err error) {
 	if j.off || !j.env.Log.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
@@ -68,12 +69,12 @@ func cmpError(first, then error) error {
 }
 
 // recipients returns the first recipients.
-func (j *journal) recipients(list []Recipient) string {
+func (j *messageLog) recipients(list []Recipient) string {
 	if len(list) == 1 {
 		return fields.Logged(list[0].To.String())
 	}
 	var b strings.Builder
-	for i := range list[:min(len(list), journalTo)] {
+	for i := range list[:min(len(list), logTo)] {
 		if i > 0 {
 			b.WriteByte(',')
 		}
