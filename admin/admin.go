@@ -168,7 +168,7 @@ func init() {
 	table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), rooms(),
 		databases(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), replication(),
 		clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), sieves(), calendars(), checks(),
-		journals(),
+		journals(), feeds(),
 		onMachine(backups()), onMachine(dumps()), certificates(), statistics(), catalogs(), compacts(), updalls(),
 		tasks(), consoles(), settings(), control())
 }

@@ -16,12 +16,14 @@ import (
 	"doublet/bus/pki"
 	"doublet/catalog"
 	"doublet/client/reach"
+	"doublet/client/webcal"
 	"doublet/collect"
 	"doublet/directory"
 	"doublet/directory/password"
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/groupware"
+	"doublet/groupware/feed"
 	"doublet/mail"
 	"doublet/mail/journal"
 	"doublet/mail/trace"
@@ -154,6 +156,8 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 	}
 	s.Mailbox = mailbox.New(s.Store, f.Env, mailbox.Options{})
 	s.Groupware = groupware.New(s.Store, f.Env, groupware.Options{})
+	s.Feeds = feed.NewPublisher(f.Env, s.Groupware, s.Directory, "https://mail.example.com")
+	s.Sources = feed.NewSubscriber(f.Env, s.Store, s.Groupware, webcal.New(reach.New(f.Env, s.DNS, nil), nil))
 	s.Transfer = transfer.New(f.Env, s.Store, s.Directory, s.Mailbox)
 	s.Replica = replica.New(s.Store, s.Mailbox, f.Env, replica.Options{Stats: s.Stats})
 	own := func() *pki.Own { own, _ := pki.OpenOwn(f.Env, "key"); return own }
@@ -284,6 +288,20 @@ var script = []struct{ verb, args, want string }{
 	{"calendar list", `{"person":"nobody"}`, "!not found "},
 	{"calendar removed", `{"person":"bo"}`, `[]`},
 	{"calendar restore", `{"person":"bo","id":"x"}`, "!not found "},
+	{"calendar feed list", `{"person":"bo"}`, `[]`},
+	{"calendar feed add", `{"person":"bo","address":"http://example.com/x.ics"}`, "!usage "},
+	{"calendar feed add", `{"person":"bo","address":"https://127.0.0.1/x.ics"}`, "!usage "},
+	{"calendar feed add", `{"person":"bo"}`, "!usage "},
+	{"calendar feed add", `{"person":"nobody","address":"webcal://example.com/x.ics"}`, "!not found "},
+	{"calendar feed add", `{"person":"bo","address":"webcal://example.com/x.ics","title":"Holidays"}`,
+		`"title":"Holidays","address":"https://example.com/x.ics"`},
+	{"calendar feed remove", `{"person":"bo","name":"calendar"}`, "!not found "},
+	{"calendar feed refresh", `{"person":"bo","name":"x"}`, "!not found "}, // see TestCalendarFeeds
+	{"calendar link list", `{"person":"bo"}`, `[]`},
+	{"calendar link make", `{"person":"bo","name":"x"}`, "!not found "},
+	{"calendar link make", `{"person":"bo","name":"calendar","busy":true}`, `"shows":"busy","address":"https://`},
+	{"calendar link list", `{"person":"bo"}`, `"shows":"busy"`},
+	{"calendar link revoke", `{"person":"bo","name":"calendar","busy":true}`, `[]`},
 	{"search rebuild", `{}`, "!"},
 	{"user send-as allow", `{"name":"bo","by":"ada"}`, `Ada Lovelace may write as Bo Peep`},
 	{"user send-as deny", `{"name":"bo","by":"ada"}`, `may no longer write as`},
@@ -681,5 +699,9 @@ func TestRedact(t *testing.T) {
 			!strings.Contains(got, "Ada") {
 			t.Errorf("the log would show %s", got)
 		}
+	}
+	v, _ = Find("calendar feed add")
+	if got := v.redact(json.RawMessage(`{"person":"ada","address":"https://x/hush"}`)); strings.Contains(got, "hush") {
+		t.Errorf("the log would show %s", got)
 	}
 }

@@ -1,6 +1,6 @@
-// Package calendar reads and writes the objects of calendars: iCalendar texts (RFC 5545) and the JSCalendar events
-// (RFC 8984) that describe the same. The iCalendar text is the one that is kept; a change of a JSCalendar property
-// changes the lines that stand for it and no others.
+// Package calendar reads and writes the objects of calendars: iCalendar texts (RFC 5545) and the JSCalendar events and
+// tasks (RFC 8984) that describe the same. The iCalendar text is the one that is kept; a change of a JSCalendar
+// property changes the lines that stand for it and no others.
 package calendar
 
 import (
@@ -17,7 +17,7 @@ const (
 	maxAttendees = 1000
 )
 
-// event is a VEVENT of an object.
+// event is a VEVENT or VTODO of an object.
 type event struct {
 	object, c *ical.Component
 	// sees reports whether the reader sees a participant with an address in lower case; nil means all. Owners are
@@ -39,6 +39,9 @@ type field struct {
 	open bool
 	// series is set if an override of an instance cannot change the properties (RFC 8984 section 4.3.5).
 	series bool
+	// kind is the kind of object that has the properties, "" for all. Where events and tasks have a property of one
+	// name, open and series of both fields are equal.
+	kind string
 }
 
 // fields lists the properties that iCalendar has lines for. init fills it, because functions of the fields use it.
@@ -55,12 +58,15 @@ func init() {
 		{names: []string{"updated"}, print: printUpdated, set: setUpdated, series: true},
 		{names: []string{"locale", "title"}, print: printTitle, set: setTitle, open: true},
 		{names: []string{"description"}, print: printText("DESCRIPTION"), set: setDescription},
-		{names: timeNames, print: printTimes, set: setTimes},
+		{names: timeNames, print: printTimes, set: setTimes, kind: Event},
+		{names: taskTimeNames, print: printTaskTimes, set: setTaskTimes, kind: Task},
 		{names: []string{"recurrenceId", "recurrenceIdTimeZone"}, print: printRecurrenceID, series: true},
 		{names: []string{"recurrenceRules"}, print: printRules, set: setRules, series: true},
-		{names: []string{"status"}, print: printStatus, set: setStatus},
+		{names: []string{"status"}, print: printStatus, set: setStatus, kind: Event},
+		{names: []string{"progress", "progressUpdated"}, print: printProgress, set: setProgress, kind: Task},
+		{names: []string{"percentComplete"}, print: printPercent, set: setPercent, kind: Task},
 		{names: []string{"priority"}, print: printPriority, set: setPriority},
-		{names: []string{"freeBusyStatus"}, print: printFreeBusy, set: setFreeBusy},
+		{names: []string{"freeBusyStatus"}, print: printFreeBusy, set: setFreeBusy, kind: Event},
 		{names: []string{"privacy"}, print: printPrivacy, set: setPrivacy, series: true},
 		{names: []string{"color"}, print: printText("COLOR"), set: setText("COLOR")},
 		{names: []string{"keywords"}, print: printKeywords, set: setKeywords},
@@ -74,24 +80,45 @@ func init() {
 		{names: []string{"alerts"}, print: printAlerts, set: setAlerts, open: true},
 	}
 	for i := range fields {
-		Properties = append(Properties, fields[i].names...)
+		for _, kind := range [...]string{Event, Task} {
+			if fields[i].of(kind) {
+				properties[kind] = append(properties[kind], fields[i].names...)
+			}
+		}
 	}
-	Properties = append(Properties, "utcStart", "utcEnd")
+	properties[Event] = append(properties[Event], "utcStart", "utcEnd")
+	properties[Task] = append(properties[Task], "utcStart", "utcDue")
 }
 
-// Properties lists the properties of an event that AppendEvents prints. utcStart and utcEnd are those of JMAP for
-// Calendars.
-var Properties []string
+// properties lists the properties that the lines of an object stand for, by its kind.
+var properties = map[string][]string{}
+
+// Properties returns the properties of an Event or Task that its lines stand for. utcStart and utcEnd are those of JMAP
+// for Calendars, utcDue that of JMAP for Tasks.
+func Properties(kind string) []string { return properties[kind] }
+
+// of reports whether objects of a kind have the field.
+func (f *field) of(kind string) bool { return f.kind == "" || f.kind == kind }
 
 // kept lists the properties of JSCalendar, and of JMAP for Calendars, that iCalendar has no lines for. They are kept in
 // JSPROP, as the properties of vendors are, whose names have a colon.
 var kept = []string{"useDefaultAlerts", "descriptionContentType", "localizations", "mayInviteSelf", "mayInviteOthers",
-	"hideAttendees", "requestStatus", "isDraft"}
+	"hideAttendees", "requestStatus", "isDraft", "estimatedDuration"}
 
-// fieldOf returns the field of a property, nil if iCalendar has no lines for it.
+// fieldOf returns a field of a property, nil if iCalendar has no lines for it.
 func fieldOf(name string) *field {
 	for i := range fields {
 		if slices.Contains(fields[i].names, name) {
+			return &fields[i]
+		}
+	}
+	return nil
+}
+
+// fieldFor returns the field of a property in objects of a kind, nil if they have no lines for it.
+func fieldFor(kind, name string) *field {
+	for i := range fields {
+		if fields[i].of(kind) && slices.Contains(fields[i].names, name) {
 			return &fields[i]
 		}
 	}
@@ -134,19 +161,20 @@ func AppendEvents(dst []byte, object *ical.Component, properties []string) (out 
 // print prints the properties for which the event has lines.
 func (e *event) print(w *jmap.Writer, wants func(string) bool) {
 	for i := range fields {
-		if slices.ContainsFunc(fields[i].names, wants) {
+		if fields[i].of(e.c.Name) && slices.ContainsFunc(fields[i].names, wants) {
 			fields[i].print(e, w, wants)
 		}
 	}
-	if wants("utcStart") || wants("utcEnd") {
-		printUTC(e, w, wants)
-	}
+	printUTC(e, w, wants)
 }
 
-// value returns the event with all properties but utcStart and utcEnd, with what stands in JSPROP.
+// inUTC reports whether a property is a time in UTC, which is calculated.
+func inUTC(name string) bool { return name == "utcStart" || name == "utcEnd" || name == "utcDue" }
+
+// value returns the event with all properties but those in UTC, with what stands in JSPROP.
 func (e *event) value() *jmap.Value {
 	w := jmap.NewWriter(nil)
-	e.print(&w, func(name string) bool { return name != "utcStart" && name != "utcEnd" })
+	e.print(&w, func(name string) bool { return !inUTC(name) })
 	return e.withExtra(mustParse(w.End()))
 }
 
@@ -159,7 +187,9 @@ func mustParse(text []byte) *jmap.Value {
 	return v
 }
 
-func printType(_ *event, w *jmap.Writer, _ func(string) bool) { w.Text("@type", "Event") }
+func printType(e *event, w *jmap.Writer, _ func(string) bool) {
+	w.Text("@type", map[string]string{Event: "Event", Task: "Task"}[e.c.Name])
+}
 
 func printMethod(e *event, w *jmap.Writer, _ func(string) bool) {
 	if m := e.object.Text("METHOD"); m != "" {

@@ -27,7 +27,7 @@ func TestEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		got, ok := AppendEvents(nil, object, Properties)
+		got, ok := AppendEvents(nil, object, Properties(Event))
 		if !ok {
 			t.Error(name)
 		}
@@ -75,7 +75,7 @@ func TestBounds(t *testing.T) {
 		"another object": parse(t, "BEGIN:VCARD", "END:VCARD"),
 		"501 events":     object(many...), "1,002 attendees": object(event(people...)...),
 	} {
-		if out, ok := AppendEvents([]byte("x"), c, Properties); ok || string(out) != "x" {
+		if out, ok := AppendEvents([]byte("x"), c, Properties(Event)); ok || string(out) != "x" {
 			t.Errorf("%s: %.100s", name, out)
 		}
 	}
@@ -112,7 +112,7 @@ func FuzzEvents(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if out, ok := AppendEvents(nil, c, Properties); ok && !json.Valid(out) {
+		if out, ok := AppendEvents(nil, c, Properties(Event)); ok && !json.Valid(out) {
 			t.Fatalf("%q: %s", s, out)
 		}
 	})

@@ -10,16 +10,18 @@ import (
 	"doublet/wire/jmap"
 )
 
-// New returns an object with one event that starts at the time of the change and has no other properties yet. Edit
-// gives it those of a client.
-func New(uid string, now time.Time) *Object {
+// New returns an object with one Event, which starts at the time of the change, or one Task. It has no other properties
+// yet. Edit gives it those of a client.
+func New(kind, uid string, now time.Time) *Object {
 	at := now.UTC().Format(stamp)
-	c := &ical.Component{Name: Event}
+	c := &ical.Component{Name: kind}
 	c.SetText("UID", uid)
 	for _, name := range []string{"DTSTAMP", "CREATED", "LAST-MODIFIED"} {
 		c.Set(ical.Property{Name: name, Value: at})
 	}
-	c.Set(ical.Property{Name: "DTSTART", Value: now.UTC().Format(wallTime)}) // without a zone, as JSCalendar begins
+	if kind == Event { // without a zone, as JSCalendar begins
+		c.Set(ical.Property{Name: "DTSTART", Value: now.UTC().Format(wallTime)})
+	}
 	whole := &ical.Component{Name: "VCALENDAR", Properties: []ical.Property{{Name: "VERSION", Value: "2.0"},
 		{Name: "PRODID", Value: Product}}, Children: []*ical.Component{c}}
 	o, err := NewObject(whole)
@@ -38,15 +40,15 @@ func ValidUID(uid string) bool {
 // Text returns the object as a text.
 func (o *Object) Text() []byte { return ical.Append(nil, o.Whole) }
 
-// Settable reports whether Edit may change a property.
-func Settable(name string) bool {
+// Settable reports whether Edit may change a property of an Event or Task.
+func Settable(kind, name string) bool {
 	if name == "recurrenceOverrides" || name == "excludedRecurrenceRules" {
 		return true
 	}
-	if f := fieldOf(name); f != nil {
+	if f := fieldFor(kind, name); f != nil {
 		return f.set != nil
 	}
-	return isKept(name)
+	return fieldOf(name) == nil && isKept(name) && (kind == Task || name != "estimatedDuration")
 }
 
 // Edit changes properties of the event and returns the new object; o is of no use any more. changed has the whole new
@@ -61,7 +63,7 @@ func (o *Object) Edit(changed *jmap.Value) (*Object, error) { return o.edit(0, c
 func (o *Object) edit(part int, changed *jmap.Value) (*Object, error) {
 	e := o.event(o.Parts[part])
 	old := e.value()
-	want, err := merged(old, changed)
+	want, err := merged(o.Kind, old, changed)
 	if err != nil {
 		return nil, err
 	}
@@ -88,12 +90,12 @@ func (o *Object) edit(part int, changed *jmap.Value) (*Object, error) {
 }
 
 // merged returns an event with changes. It leaves out recurrenceOverrides, which is no property of a component.
-func merged(old, changed *jmap.Value) (*jmap.Value, error) {
+func merged(kind string, old, changed *jmap.Value) (*jmap.Value, error) {
 	want := *old
 	for i := range changed.Len() {
 		name, v := changed.Name(i), changed.At(i)
 		switch {
-		case !Settable(name):
+		case !Settable(kind, name):
 			return nil, invalid("it cannot be set", name)
 		case name == "excludedRecurrenceRules" && v.Len() > 0:
 			return nil, invalid("rules that exclude are not supported; exclude instances", name)
@@ -133,7 +135,7 @@ func (o *Object) EditInstance(x Occurrence, changed, stamps *jmap.Value) (*Objec
 		}
 	}
 	key := x.ID.Format(localTime)
-	want, err := merged(o.instance(x).value(), changed)
+	want, err := merged(o.Kind, o.instance(x).value(), changed)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +179,7 @@ func (e *event) set(old, want *jmap.Value) error {
 	differs := func(name string) bool { return changed[name] }
 	for i := range fields {
 		f := &fields[i]
-		if !slices.ContainsFunc(f.names, differs) {
+		if !f.of(e.c.Name) || !slices.ContainsFunc(f.names, differs) {
 			continue
 		}
 		if f.set == nil {
@@ -189,10 +191,15 @@ func (e *event) set(old, want *jmap.Value) error {
 	}
 	for _, v := range [...]*jmap.Value{old, want} {
 		for i := range v.Len() {
-			if name := v.Name(i); fieldOf(name) == nil && differs(name) {
-				if e.dropExtra(name); !want.Get(name).IsNull() {
-					e.addExtra(jmap.AppendPointer("", name), want.Get(name))
-				}
+			name := v.Name(i)
+			if !differs(name) || fieldFor(e.c.Name, name) != nil {
+				continue
+			}
+			if fieldOf(name) != nil { // in an override
+				return invalid("no property of "+strings.ToLower(e.c.Name), name)
+			}
+			if e.dropExtra(name); !want.Get(name).IsNull() {
+				e.addExtra(jmap.AppendPointer("", name), want.Get(name))
 			}
 		}
 	}
@@ -227,7 +234,7 @@ func membersOf(v *jmap.Value) map[string]*jmap.Value {
 func (e *event) rest(want *jmap.Value, differs func(string) bool) {
 	for i := range fields {
 		f := &fields[i]
-		if !f.open || !slices.ContainsFunc(f.names, differs) {
+		if !f.open || !f.of(e.c.Name) || !slices.ContainsFunc(f.names, differs) {
 			continue
 		}
 		name := f.names[0]

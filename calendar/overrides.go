@@ -140,9 +140,17 @@ func (o *Object) between(key string, after, before time.Time) bool {
 	return (after.IsZero() || !t.Before(after)) && (before.IsZero() || t.Before(before))
 }
 
-// instanceOf returns the instance of a series at a time, without overrides.
+// instanceOf returns the instance of a series at a time, without overrides. The due time of a task moves with its
+// start.
 func instanceOf(master *jmap.Value, key string) *jmap.Value {
 	out := master.With("start", jmap.Text(key))
+	first, _ := master.Get("start").Text()
+	last, _ := master.Get("due").Text()
+	start, ok1 := ParseLocal(first)
+	due, ok2 := ParseLocal(last)
+	if at, ok := ParseLocal(key); ok && ok1 && ok2 {
+		out = out.With("due", jmap.Text(due.Add(at.Sub(start)).Format(localTime)))
+	}
 	return &out
 }
 

@@ -261,7 +261,7 @@ func (x *overriding) replaceParts(parts []*ical.Component) {
 		isNew[c] = true
 	}
 	x.o.Whole.Children = slices.DeleteFunc(x.o.Whole.Children, func(c *ical.Component) bool {
-		stays := c.Name != Event || c == x.e.c || isNew[c]
+		stays := c.Name != x.o.Kind || c == x.e.c || isNew[c]
 		delete(isNew, c)
 		return !stays
 	})

@@ -80,8 +80,12 @@ func printTimes(e *event, w *jmap.Writer, wants func(string) bool) {
 // printUTC prints the times in UTC. Those of an event without a zone are calculated in the zone of the reader, if one
 // is given.
 func printUTC(e *event, w *jmap.Writer, wants func(string) bool) {
+	if e.c.Name == Task {
+		printTaskUTC(e, w, wants)
+		return
+	}
 	start, ok := e.c.Get("DTSTART").Moment()
-	if !ok {
+	if !ok || !wants("utcStart") && !wants("utcEnd") {
 		return
 	}
 	_, begin, known := e.instant(start)

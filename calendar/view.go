@@ -11,21 +11,21 @@ import (
 
 // View selects what is printed of an event.
 type View struct {
-	// Properties lists the properties; nil means all that the event has, but utcStart, utcEnd and isDraft.
+	// Properties lists the properties; nil means all that the event has, but those in UTC and isDraft.
 	Properties []string
 	// After and Before bound the instances of recurrenceOverrides: After ≤ t < Before. A zero time is no bound.
 	After, Before time.Time
 	// Sees reports whether a participant with an address in lower case is printed; nil means all are. Owners always
 	// are.
 	Sees func(address string) bool
-	// Floating is the time zone for utcStart and utcEnd of an event without one.
+	// Floating is the time zone for the times in UTC of an event without one.
 	Floating *ical.Zone
 }
 
 // wants reports whether a property is printed.
 func (v *View) wants(name string) bool {
 	if v.Properties == nil {
-		return name != "utcStart" && name != "utcEnd" && name != "isDraft"
+		return !inUTC(name) && name != "isDraft"
 	}
 	return slices.Contains(v.Properties, name)
 }
@@ -34,6 +34,7 @@ func (v *View) wants(name string) bool {
 var defaults = map[string]string{"sequence": "0", "title": `""`, "description": `""`,
 	"descriptionContentType": `"text/plain"`, "duration": `"PT0S"`, "showWithoutTime": "false", "status": `"confirmed"`,
 	"priority": "0", "freeBusyStatus": `"busy"`, "privacy": `"public"`, "useDefaultAlerts": "false",
+	"progress":      `"needs-action"`,
 	"mayInviteSelf": "false", "mayInviteOthers": "false", "hideAttendees": "false", "isDraft": "false"}
 
 // Append prints the members of the event: a series with its overrides, or the first instance of an object that has
@@ -101,9 +102,7 @@ var (
 
 // appendTo prints the members of the component that are wanted, but those of done.
 func (e *event) appendTo(w *jmap.Writer, v *View, done []string) {
-	if v.wants("utcStart") || v.wants("utcEnd") {
-		printUTC(e, w, v.wants)
-	}
+	printUTC(e, w, v.wants)
 	if e.c.Get(propExtra) != nil {
 		e.appendValue(w, v, done)
 		return
@@ -113,11 +112,11 @@ func (e *event) appendTo(w *jmap.Writer, v *View, done []string) {
 		return
 	}
 	for _, name := range v.Properties {
-		if name == "utcStart" || name == "utcEnd" || slices.Contains(done, name) {
+		if inUTC(name) || slices.Contains(done, name) {
 			continue
 		}
 		before := len(w.B)
-		if f := fieldOf(name); f != nil {
+		if f := fieldFor(e.c.Name, name); f != nil {
 			f.print(e, w, func(s string) bool { return s == name })
 		}
 		if len(w.B) == before {
@@ -136,7 +135,7 @@ func (e *event) appendValue(w *jmap.Writer, v *View, done []string) {
 		}
 	}
 	for _, name := range v.Properties {
-		if name != "utcStart" && name != "utcEnd" && !slices.Contains(done, name) && all.Get(name) == nil {
+		if !inUTC(name) && !slices.Contains(done, name) && all.Get(name) == nil {
 			appendDefault(w, name)
 		}
 	}
@@ -162,10 +161,14 @@ func (o *Object) instance(x Occurrence) *event {
 	if m, ok := from.Get("RECURRENCE-ID").Moment(); ok {
 		moved = !o.at(z, m).Equal(x.ID)
 	}
-	wall := func(p ical.Property, at time.Time) ical.Property {
+	wall := func(at time.Time) time.Time {
 		if zone, _ := z.of(start); zone != nil {
-			at = zone.Wall(at)
+			return zone.Wall(at)
 		}
+		return at
+	}
+	set := func(p ical.Property, at time.Time) ical.Property {
+		p.Params = from.Get("DTSTART").Params
 		if p.Value = at.Format(wallTime); start.Day {
 			p.Value = at.Format(dayForm)
 		} else if start.Zone == "UTC" {
@@ -178,10 +181,12 @@ func (o *Object) instance(x Occurrence) *event {
 		case p.Name == "RRULE", p.Name == "RDATE", p.Name == "EXDATE", p.Name == "RECURRENCE-ID":
 			continue
 		case p.Name == "DTSTART" && moved:
-			p = wall(p, x.Start)
+			p = set(p, wall(x.Start))
 		case p.Name == "DTEND" && moved:
-			p.Params = from.Get("DTSTART").Params
-			p = wall(p, x.End)
+			p = set(p, wall(x.End))
+		case p.Name == "DUE" && moved && from.Get("DTSTART") != nil: // on its clocks, as instanceOf moves it
+			due, _ := o.event(from).due()
+			p = set(p, due.Add(wall(x.Start).Sub(start.Wall)))
 		}
 		c.Properties = append(c.Properties, p)
 	}

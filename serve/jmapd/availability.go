@@ -53,7 +53,7 @@ func getAvailability(c *call) error {
 	}
 	var list []busyPeriod
 	if details {
-		view := &eventView{c: c, self: self{}}
+		view := &eventView{t: events, c: c, self: self{}}
 		if some {
 			view.setProperties(properties)
 		}
@@ -145,7 +145,7 @@ func (c *call) detailed(f *groupware.File, from, to time.Time, view *eventView) 
 	}
 	size, full := 0, error(nil)
 	err = f.ByID(c.ctx, groupware.Calendar, ids, true, func(e *groupware.Entry) bool {
-		o := eventOf(e) // nil for one that a newer program wrote
+		o := events.of(e) // nil for one that a newer program wrote
 		for _, x := range at[e.UNID] {
 			b := busyPeriod{Period: calendar.Period{From: later(x.Start, from), To: earlier(x.End, to), Busy: x.Busy}}
 			if o != nil && !e.Private {
@@ -210,7 +210,7 @@ func countedCalendars(c *call, f *groupware.File) (map[note.UNID]*ical.Zone, err
 	list, err := f.Collections(c.ctx, groupware.Calendar)
 	zones := map[note.UNID]*ical.Zone{}
 	for i := range list {
-		if x := &list[i]; holdsEvents(x) && !x.Transparent {
+		if x := &list[i]; calendars.is(x) && !x.Transparent {
 			zones[x.UNID] = ical.Named(x.TimeZone)
 		}
 	}

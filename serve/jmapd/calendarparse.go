@@ -20,12 +20,12 @@ func calendarParse(c *call) error {
 		return err
 	}
 	for _, p := range properties {
-		if !slices.Contains(calendar.Properties, p) {
+		if !slices.Contains(calendar.Properties(calendar.Event), p) {
 			return &jmap.Error{Type: "invalidArguments", Description: "No property of an event: " + p}
 		}
 	}
 	if !named {
-		properties = calendar.Properties
+		properties = calendar.Properties(calendar.Event)
 	}
 	return c.parseBlobs(func(_ string, raw []byte) error {
 		object, err := ical.Parse(raw, ical.DefaultLimits)

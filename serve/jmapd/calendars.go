@@ -40,9 +40,7 @@ func appendCalendarsCapability(o *jmap.Writer, create bool) {
 // Implements: draft-ietf-jmap-calendars §4.3 Calendar/set
 var calendars = &collectionType{
 	kind: groupware.Calendar, letter: letterCalendar,
-	properties: []string{"id", "name", "description", "color", "sortOrder", "isSubscribed", "isVisible", "isDefault",
-		"includeInAvailability", "defaultAlertsWithTime", "defaultAlertsWithoutTime", "timeZone", "shareWith",
-		"myRights"},
+	properties: calendarProperties,
 	patch: kind{
 		mutable: []string{"name", "description", "color", "sortOrder", "isSubscribed", "isVisible",
 			"includeInAvailability", "defaultAlertsWithTime", "defaultAlertsWithoutTime", "timeZone", "shareWith"},
@@ -50,27 +48,51 @@ var calendars = &collectionType{
 		defaults: map[string]jmap.Value{"sortOrder": jmap.MakeNumber(0), "isVisible": jmap.True(),
 			"includeInAvailability": jmap.Text("all")},
 	},
-	readers: calendarReaders, rights: calendarRights, is: holdsEvents, append: appendCalendar,
+	readers: calendarReaders, rights: calendarRights, is: holds(calendar.Event),
+	append:       appendCalendar(letterCalendar, calendarProperties),
 	components:   []string{calendar.Event},
 	withContents: "onDestroyRemoveEvents", notEmpty: "calendarHasEvent",
 }
 
-// holdsEvents reports whether a collection is a calendar of this protocol, which has no tasks.
-func holdsEvents(x *groupware.Collection) bool {
-	return x.Rights&note.Read != 0 && (len(x.Components) == 0 || slices.Contains(x.Components, calendar.Event))
+// holds returns a function that reports whether a collection may hold objects of a component, and the caller may read
+// them.
+func holds(component string) func(x *groupware.Collection) bool {
+	return func(x *groupware.Collection) bool {
+		return x.Rights&note.Read != 0 && (len(x.Components) == 0 || slices.Contains(x.Components, component))
+	}
 }
 
-// appendCalendar appends a Calendar of a person's mail file.
+// calendarProperties are those of a Calendar.
+var calendarProperties = []string{"id", "name", "description", "color", "sortOrder", "isSubscribed", "isVisible",
+	"isDefault", "includeInAvailability", "defaultAlertsWithTime", "defaultAlertsWithoutTime", "timeZone", "shareWith",
+	"myRights"}
+
+// appendCalendar returns a function that appends a Calendar or TaskList of a person's mail file, with some of the
+// properties that its type has.
+func appendCalendar(letter byte, properties []string) func([]byte, *groupware.Collection, note.UNID,
+	func(string) bool) []byte {
+	return func(dst []byte, x *groupware.Collection, owner note.UNID, wants func(string) bool) []byte {
+		return appendProperties(dst, letter, x, owner, func(name string) bool {
+			return slices.Contains(properties, name) && wants(name)
+		})
+	}
+}
+
+// appendProperties appends a Calendar or TaskList. The role of the task list that the server creates is inbox.
 //
 // Implements: draft-ietf-jmap-calendars §4 Calendars
-func appendCalendar(dst []byte, x *groupware.Collection, owner note.UNID, wants func(string) bool) []byte {
+func appendProperties(dst []byte, letter byte, x *groupware.Collection, owner note.UNID,
+	wants func(string) bool) []byte {
 	o := jmap.NewWriter(dst)
 	o.Name("id")
-	o.B = appendID(o.B, letterCalendar, x.UNID)
+	o.B = appendID(o.B, letter, x.UNID)
 	for _, p := range [...]struct {
 		name  string
 		print func(name string)
 	}{
+		{"role", func(n string) {
+			o.Raw(n, map[bool]string{true: `"inbox"`, false: "null"}[x.Name == groupware.DefaultTasks])
+		}},
 		{"name", func(n string) { o.Text(n, x.Title) }},
 		{"description", func(n string) { orNull(&o, n, x.Description) }},
 		{"color", func(n string) { orNull(&o, n, cssColor(x.Color)) }},

@@ -11,7 +11,7 @@ import (
 	"doublet/wire/jmap"
 )
 
-// collectionType is a type of collection: AddressBook or Calendar.
+// collectionType is a type of collection: AddressBook, Calendar or TaskList.
 type collectionType struct {
 	kind       groupware.Kind
 	letter     byte // of ids
@@ -29,6 +29,9 @@ type collectionType struct {
 	// without it.
 	withContents, notEmpty string
 }
+
+// hasDefault reports whether one collection of the type is the default one.
+func (t *collectionType) hasDefault() bool { return slices.Contains(t.properties, "isDefault") }
 
 // setProperty is a change of the properties of a calendar.
 type setProperty func(p *groupware.Properties)
@@ -145,7 +148,11 @@ type collectionSetting struct {
 
 // set answers a /set.
 func (t *collectionType) set(c *call) error {
-	s, err := c.setArguments(false, t.withContents, "onSuccessSetIsDefault")
+	own := []string{t.withContents}
+	if t.hasDefault() {
+		own = append(own, "onSuccessSetIsDefault")
+	}
+	s, err := c.setArguments(false, own...)
 	if err != nil {
 		return err
 	}
@@ -153,9 +160,11 @@ func (t *collectionType) set(c *call) error {
 	if x.contents, err = c.bool(t.withContents, false); err != nil {
 		return err
 	}
-	chosen, err := c.text("onSuccessSetIsDefault")
-	if err != nil {
-		return err
+	chosen := ""
+	if t.hasDefault() {
+		if chosen, err = c.text("onSuccessSetIsDefault"); err != nil {
+			return err
+		}
 	}
 	if x.have, err = c.collectionsOf(t); err != nil {
 		return err
@@ -244,7 +253,7 @@ func (s *set) tell(id, property, json string) {
 
 // tellDefault reports the collection that became the default one because the one before was destroyed.
 func (x *collectionSetting) tellDefault() error {
-	if len(x.set.destroyed) == 0 {
+	if len(x.set.destroyed) == 0 || !x.t.hasDefault() {
 		return nil
 	}
 	now, err := x.c.collectionsOf(x.t)

@@ -19,38 +19,30 @@ const instanceForm = "20060102T150405"
 // eventID is the id of an event or, if at is not zero, of one instance of it: the id of the event, a hyphen and the
 // recurrenceId.
 type eventID struct {
-	unid note.UNID
-	at   time.Time
+	letter byte // of the type
+	unid   note.UNID
+	at     time.Time
 }
 
 func (x eventID) String() string {
-	id := idOf(letterEvent, x.unid)
+	id := idOf(x.letter, x.unid)
 	if !x.at.IsZero() {
 		id += "-" + x.at.Format(instanceForm)
 	}
 	return id
 }
 
-// parseEventID parses the result of String.
-func parseEventID(s string) (x eventID, ok bool) {
+// parseID parses the result of String.
+func (t *objectType) parseID(s string) (x eventID, ok bool) {
 	base, at, isInstance := strings.Cut(s, "-")
-	u, ok := parseID(letterEvent, base)
-	x.unid = u
+	u, ok := parseID(t.letter, base)
+	x.letter, x.unid = t.letter, u
 	if isInstance && ok {
 		var err error
 		x.at, err = time.Parse(instanceForm, at)
 		ok = err == nil && x.String() == s
 	}
 	return x, ok
-}
-
-// eventAdditions are the properties that JMAP adds to those of JSCalendar.
-var eventAdditions = []string{"id", "baseEventId", "calendarIds", "isOrigin"}
-
-// isEventProperty reports whether a CalendarEvent may have a property.
-func isEventProperty(name string) bool {
-	return slices.Contains(eventAdditions, name) || slices.Contains(calendar.Properties, name) ||
-		calendar.Settable(name)
 }
 
 // self is the person to whom an account belongs, as participant of events.
@@ -101,6 +93,7 @@ func (x *self) origin(o *calendar.Object) bool {
 
 // eventView selects what is printed of events.
 type eventView struct {
+	t    *objectType
 	c    *call
 	view calendar.View
 	self self
@@ -110,26 +103,28 @@ type eventView struct {
 	properties []string
 }
 
-// wants reports whether a property that JMAP adds is asked for. baseEventId is told unasked for instances alone.
+// wants reports whether a property that JMAP adds is asked for. The id of the series is told unasked for instances
+// alone.
 func (x *eventView) wants(name string) bool {
 	return x.properties == nil || name == "id" || slices.Contains(x.properties, name)
 }
 
-// append appends a CalendarEvent: an instance, if at is not nil.
+// append appends an event or task: an instance, if at is not nil.
 func (x *eventView) append(dst []byte, e *groupware.Entry, o *calendar.Object, at *calendar.Occurrence) []byte {
 	w := jmap.NewWriter(dst)
-	id := eventID{unid: e.UNID}
+	t := x.t
+	id := eventID{letter: t.letter, unid: e.UNID}
 	if at != nil {
 		id.at = at.ID
 	}
 	w.Text("id", id.String())
-	if at != nil && x.wants("baseEventId") {
-		w.Text("baseEventId", eventID{unid: e.UNID}.String())
-	} else if x.properties != nil && x.wants("baseEventId") {
-		w.Raw("baseEventId", "null")
+	if at != nil && x.wants(t.base) {
+		w.Text(t.base, idOf(t.letter, e.UNID))
+	} else if x.properties != nil && x.wants(t.base) {
+		w.Raw(t.base, "null")
 	}
-	if x.wants("calendarIds") {
-		w.Object("calendarIds", func(o *jmap.Writer) { o.Bool(idOf(letterCalendar, e.Collection), true) })
+	if x.wants(t.place) {
+		t.appendPlace(&w, idOf(t.collections.letter, e.Collection))
 	}
 	if x.wants("isDraft") {
 		w.Bool("isDraft", o.Flag("isDraft"))
@@ -157,23 +152,23 @@ func (x *eventView) setProperties(list []string) {
 	}
 	x.view.Properties = []string{}
 	for _, name := range list {
-		if !slices.Contains(eventAdditions, name) && name != "isDraft" &&
+		if !slices.Contains(x.t.additions(), name) && name != "isDraft" &&
 			!slices.Contains(x.view.Properties, name) {
 			x.view.Properties = append(x.view.Properties, name)
 		}
 	}
 }
 
-// eventGet answers CalendarEvent/get.
+// get answers a /get.
 //
 // Implements: draft-ietf-jmap-calendars §5.7 CalendarEvent/get
-func eventGet(c *call) error {
+func (t *objectType) get(c *call) error {
 	g, err := c.getArguments(false, nil, "recurrenceOverridesBefore", "recurrenceOverridesAfter", "reduceParticipants",
 		"timeZone")
 	if err != nil {
 		return err
 	}
-	x, err := c.eventViewOf(&g)
+	x, err := t.viewOf(c, &g)
 	if err != nil {
 		return err
 	}
@@ -198,11 +193,11 @@ func eventGet(c *call) error {
 	return nil
 }
 
-// eventViewOf reads the arguments of CalendarEvent/get that say what is printed.
-func (c *call) eventViewOf(g *get) (x *eventView, err error) {
-	x = &eventView{c: c}
+// viewOf reads the arguments of a /get that say what is printed.
+func (t *objectType) viewOf(c *call, g *get) (x *eventView, err error) {
+	x = &eventView{t: t, c: c}
 	for _, name := range g.properties {
-		if !isEventProperty(name) {
+		if !t.has(name) {
 			return nil, invalid("%.100q is no property", name)
 		}
 	}
@@ -210,7 +205,7 @@ func (c *call) eventViewOf(g *get) (x *eventView, err error) {
 		x.setProperties(append([]string{}, g.properties...))
 	}
 	has := func(name string) bool { return slices.Contains(g.properties, name) }
-	if has("recurrenceOverrides") && (has("utcStart") || has("utcEnd")) {
+	if has("recurrenceOverrides") && (has("utcStart") || has("utcEnd") || has("utcDue")) {
 		return nil, invalid("recurrenceOverrides are not told together with times in UTC")
 	}
 	if x.reduce, err = c.bool("reduceParticipants", false); err != nil {
@@ -249,17 +244,17 @@ func (c *call) zone(name string) (*ical.Zone, error) {
 	return ical.Named(text), nil
 }
 
-// all appends all events of the account.
+// all appends all objects of the account.
 func (x *eventView) all(g *get, f *groupware.File) error {
 	c, most := x.c, x.c.s.opt.Limits.ObjectsInGet
 	var full error
 	err := f.All(c.ctx, groupware.Calendar, true, func(e *groupware.Entry) bool {
-		o := eventOf(e)
+		o := x.t.of(e)
 		if o == nil {
 			return true
 		}
 		if g.next(); g.count > most {
-			full = c.atMost(g.count, "events", "maxObjectsInGet")
+			full = c.atMost(g.count, x.t.noun+"s", "maxObjectsInGet")
 			return false
 		}
 		c.out = x.append(c.out, e, o, nil)
@@ -272,25 +267,13 @@ func (x *eventView) all(g *get, f *groupware.File) error {
 	return err
 }
 
-// eventOf returns the event of an entry, nil if it is none: a task, or an object that a newer program wrote.
-func eventOf(e *groupware.Entry) *calendar.Object {
-	if e.Component != calendar.Event {
-		return nil
-	}
-	o, err := calendar.ReadObject(e.Text)
-	if err != nil {
-		return nil
-	}
-	return o
-}
-
-// named appends the events with the ids that the client names. It reads each entry once.
+// named appends the objects with the ids that the client names. It reads each entry once.
 func (x *eventView) named(g *get, f *groupware.File) error {
 	c := x.c
 	var order []note.UNID
 	ids := map[note.UNID][]eventID{}
 	for _, id := range g.ids {
-		if e, ok := parseEventID(id); ok {
+		if e, ok := x.t.parseID(id); ok {
 			if ids[e.unid] == nil {
 				order = append(order, e.unid)
 			}
@@ -300,7 +283,7 @@ func (x *eventView) named(g *get, f *groupware.File) error {
 	found := make(map[string]bool, len(g.ids))
 	var full error
 	err := f.ByID(c.ctx, groupware.Calendar, order, true, func(e *groupware.Entry) bool {
-		o := eventOf(e)
+		o := x.t.of(e)
 		if o == nil {
 			return true
 		}
@@ -333,15 +316,15 @@ func (x *eventView) named(g *get, f *groupware.File) error {
 	return err
 }
 
-// eventChanges answers CalendarEvent/changes. A task is no CalendarEvent.
+// changes answers a /changes. A task is no CalendarEvent.
 //
 // Implements: draft-ietf-jmap-calendars §5.8 CalendarEvent/changes
-func eventChanges(c *call) error {
-	return c.groupwareChanges(groupware.Calendar, letterEvent, eventDelta)
+func (t *objectType) changes(c *call) error {
+	return c.groupwareChanges(groupware.Calendar, t.letter, t.delta)
 }
 
-// eventDelta returns the events that changed since a moment.
-func eventDelta(f *groupware.File, ctx context.Context, kind groupware.Kind, since groupware.Moment,
+// delta returns the objects that changed since a moment.
+func (t *objectType) delta(f *groupware.File, ctx context.Context, kind groupware.Kind, since groupware.Moment,
 	limit int) (groupware.Delta, error) {
 	x, err := f.EntryChanges(ctx, kind, since, limit)
 	if err != nil {
@@ -349,7 +332,7 @@ func eventDelta(f *groupware.File, ctx context.Context, kind groupware.Kind, sin
 	}
 	seen := map[note.UNID]bool{}
 	err = f.ByID(ctx, kind, slices.Concat(x.Created, x.Updated), false, func(e *groupware.Entry) bool {
-		seen[e.UNID] = e.Component == calendar.Event
+		seen[e.UNID] = e.Component == t.component
 		return true
 	})
 	onlySeen(&x, seen)

@@ -9,11 +9,11 @@ import (
 	"doublet/wire/jmap"
 )
 
-// eventCopy answers CalendarEvent/copy: whole series are copied, with the properties that the client overrides.
+// copy answers a /copy: whole series are copied, with the properties that the client overrides.
 //
 // Implements: draft-ietf-jmap-calendars §5.10 CalendarEvent/copy
-func eventCopy(c *call) error {
-	begun, err := c.beginCopy("an event")
+func (t *objectType) copy(c *call) error {
+	begun, err := c.beginCopy("each " + t.noun)
 	if err != nil {
 		return err
 	}
@@ -22,7 +22,7 @@ func eventCopy(c *call) error {
 		return err
 	}
 	s := begun.set
-	x, err := s.events()
+	x, err := t.setting(s)
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func eventCopy(c *call) error {
 		p := &s.create[i]
 		id, original, json, err := x.copy(source, p.object)
 		if err != nil {
-			s.notCreated = append(s.notCreated, failure{p.id, eventError(err)})
+			s.notCreated = append(s.notCreated, failure{p.id, t.error(err)})
 			continue
 		}
 		copied = append(copied, original)
@@ -41,7 +41,7 @@ func eventCopy(c *call) error {
 	if err != nil {
 		return err
 	}
-	begun.end(old, now, "CalendarEvent/set", copied)
+	begun.end(old, now, t.name+"/set", copied)
 	return nil
 }
 
@@ -49,13 +49,13 @@ func eventCopy(c *call) error {
 func (x *eventSetting) copy(source *groupware.File, object *jmap.Value) (id, original string, json []byte, err error) {
 	sent, _ := object.Get("id").Text()
 	original, _ = x.c.real(sent)
-	n, ok := parseEventID(original)
+	n, ok := x.t.parseID(original)
 	if !ok || !n.at.IsZero() {
 		return "", "", nil, &jmap.Error{Type: "notFound"}
 	}
 	var o *calendar.Object
 	err = source.ByID(x.c.ctx, groupware.Calendar, []note.UNID{n.unid}, true, func(e *groupware.Entry) bool {
-		o = eventOf(e)
+		o = x.t.of(e)
 		return false
 	})
 	if err == nil && o == nil {
@@ -64,13 +64,13 @@ func (x *eventSetting) copy(source *groupware.File, object *jmap.Value) (id, ori
 	if err != nil {
 		return "", "", nil, err
 	}
-	collection, err := x.place(object.Get("calendarIds"))
+	collection, err := x.place(object.Get(x.t.place))
 	if err != nil {
 		return "", "", nil, err
 	}
 	changed := jmap.MakeObject(nil, nil)
 	for i := range object.Len() {
-		if name := object.Name(i); !slices.Contains([]string{"id", "calendarIds"}, name) {
+		if name := object.Name(i); !slices.Contains([]string{"id", x.t.place}, name) {
 			next := changed.With(name, *object.At(i))
 			changed = &next
 		}

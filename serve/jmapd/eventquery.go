@@ -34,7 +34,7 @@ type foundEvent struct {
 
 // id returns the id of the event, or of the instance.
 func (x *foundEvent) id() string {
-	id := eventID{unid: x.times.UNID}
+	id := eventID{letter: x.q.t.letter, unid: x.times.UNID}
 	if x.at != nil && x.times.Series.Recurs() {
 		id.at = x.at.ID
 	}
@@ -71,7 +71,7 @@ func (x *foundEvent) load() *calendar.Object {
 	}
 	q.loaded, q.object = x.times.UNID, nil
 	err := q.f.ByID(q.c.ctx, groupware.Calendar, []note.UNID{q.loaded}, true, func(e *groupware.Entry) bool {
-		q.object = eventOf(e)
+		q.object = q.t.of(e)
 		return false
 	})
 	if err != nil && q.err == nil {
@@ -82,6 +82,7 @@ func (x *foundEvent) load() *calendar.Object {
 
 // eventQuerying is a query for events in progress.
 type eventQuerying struct {
+	t    *objectType
 	c    *call
 	f    *groupware.File
 	zone *ical.Zone
@@ -97,15 +98,15 @@ type eventQuerying struct {
 // eventArguments are the arguments of a query that other types do not have.
 var eventArguments = []string{"expandRecurrences", "timeZone"}
 
-// eventQuery answers CalendarEvent/query.
+// query answers a /query.
 //
 // Implements: draft-ietf-jmap-calendars §5.11 CalendarEvent/query
-func eventQuery(c *call) error {
+func (t *objectType) query(c *call) error {
 	w, err := c.queryArguments(false, eventArguments...)
 	if err != nil {
 		return err
 	}
-	q, err := c.eventQuerying()
+	q, err := t.querying(c)
 	if err != nil {
 		return err
 	}
@@ -116,26 +117,26 @@ func eventQuery(c *call) error {
 	return c.answerQuery(&w, &found, !q.expand, maxResults)
 }
 
-// eventQueryChanges answers CalendarEvent/queryChanges. The instances that an event had before it changed are not
+// queryChanges answers a /queryChanges. The instances that an event had before it changed are not
 // known, so that the changes of an expanded query cannot be calculated.
 //
 // Implements: draft-ietf-jmap-calendars §5.12 CalendarEvent/queryChanges
-func eventQueryChanges(c *call) error {
+func (t *objectType) queryChanges(c *call) error {
 	return c.queryChanges(false, func(state string) (out queryDelta, err error) {
-		q, err := c.eventQuerying()
+		q, err := t.querying(c)
 		if err != nil {
 			return out, err
 		}
 		if q.expand {
 			return out, mailbox.ErrForgotten
 		}
-		return c.groupwareDelta(groupware.Calendar, letterEvent, state, q.results)
+		return c.groupwareDelta(groupware.Calendar, t.letter, state, q.results)
 	}, eventArguments...)
 }
 
-// eventQuerying reads the arguments of a query.
-func (c *call) eventQuerying() (q *eventQuerying, err error) {
-	q = &eventQuerying{c: c}
+// querying reads the arguments of a query.
+func (t *objectType) querying(c *call) (q *eventQuerying, err error) {
+	q = &eventQuerying{t: t, c: c}
 	if q.expand, err = c.bool("expandRecurrences", false); err != nil {
 		return nil, err
 	}
@@ -213,7 +214,7 @@ func (q *eventQuerying) results() (out queryResults, err error) {
 // candidates returns the events, or instances, in the window.
 func (q *eventQuerying) candidates() (list []*foundEvent, err error) {
 	var inner error
-	window := groupware.Range{From: q.from, To: q.to, Floating: q.zone, Component: calendar.Event}
+	window := groupware.Range{From: q.from, To: q.to, Floating: q.zone, Component: q.t.component}
 	err = q.f.Times(q.c.ctx, window, func(t *groupware.Times) bool {
 		if !q.expand {
 			list = append(list, &foundEvent{q: q, times: *t})
@@ -309,10 +310,12 @@ func (q *eventQuerying) condition(name string, v *jmap.Value) (matcher[*foundEve
 	}
 	list, isList := texts(v)
 	switch {
-	case name == "inCalendars" && isList:
-		return inCalendars(list...), nil
-	case name == "inCalendar" && isText:
-		return inCalendars(text), nil
+	case name == q.t.inside+"s" && isList:
+		return q.in(list...), nil
+	case name == q.t.inside && isText:
+		return q.in(text), nil
+	case name == "progress" && isText && q.t == tasks:
+		return hasProgress(text), nil
 	case name == "after" || name == "before":
 		return q.when(name, text)
 	case name == "uid" && isText:
@@ -320,12 +323,21 @@ func (q *eventQuerying) condition(name string, v *jmap.Value) (matcher[*foundEve
 	case name == "participationStatus" && isText:
 		return q.status(text), nil
 	}
-	return nil, badCondition(name)
+	return nil, q.bad(name)
 }
 
-// badCondition returns the error for a condition that there is not, or that has a value of another type.
-func badCondition(name string) error {
-	known := []string{"inCalendars", "inCalendar", "uid", "participationStatus"}
+// hasProgress matches tasks of which a component has a progress.
+func hasProgress(want string) matcher[*foundEvent] {
+	return func(x *foundEvent) bool {
+		return slices.ContainsFunc(x.parts(), func(c *ical.Component) bool {
+			return cmp.Or(calendar.Progress(c), "needs-action") == want
+		})
+	}
+}
+
+// bad returns the error for a condition that there is not, or that has a value of another type.
+func (q *eventQuerying) bad(name string) error {
+	known := []string{q.t.inside + "s", q.t.inside, "uid", "participationStatus"}
 	if eventTexts[name] == nil && !slices.Contains(known, name) {
 		return noCondition(name)
 	}
@@ -352,9 +364,10 @@ func inTexts(read func(c *ical.Component) []string, words []string) matcher[*fou
 	}
 }
 
-// inCalendars matches the events of calendars.
-func inCalendars(ids ...string) matcher[*foundEvent] {
-	return func(x *foundEvent) bool { return slices.Contains(ids, idOf(letterCalendar, x.times.Collection)) }
+// in matches the objects of collections.
+func (q *eventQuerying) in(ids ...string) matcher[*foundEvent] {
+	letter := q.t.collections.letter
+	return func(x *foundEvent) bool { return slices.Contains(ids, idOf(letter, x.times.Collection)) }
 }
 
 // status matches events by the answer of a participant: of the one whom a condition owner or attendee of the filter

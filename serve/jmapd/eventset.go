@@ -14,14 +14,15 @@ import (
 	"doublet/wire/jmap"
 )
 
-// perUser lists the properties of an event that are no concern of its other people: they change neither sequence nor
-// updated (draft-ietf-jmap-calendars section 5.3).
-var perUser = []string{"keywords", "color", "freeBusyStatus", "useDefaultAlerts", "alerts", "calendarIds", "isDraft",
-	"updated", "sequence"}
+// perUser lists the properties of an event or task that are no concern of its other people: they change neither
+// sequence nor updated (draft-ietf-jmap-calendars section 5.3).
+var perUser = []string{"keywords", "color", "freeBusyStatus", "useDefaultAlerts", "alerts", "calendarIds", "taskListId",
+	"isDraft", "updated", "sequence"}
 
-// eventSetting is a change of events in progress. Each event is written by itself.
+// eventSetting is a change of events or tasks in progress. Each is written by itself.
 type eventSetting struct {
 	*set
+	t    *objectType
 	f    *groupware.File
 	have owned
 	self self
@@ -37,15 +38,15 @@ type eventSetting struct {
 // maxAttempts bounds the attempts to write an event that others change at the same time.
 const maxAttempts = 8
 
-// eventSet answers CalendarEvent/set.
+// set answers a /set.
 //
 // Implements: draft-ietf-jmap-calendars §5.9 CalendarEvent/set
-func eventSet(c *call) error {
-	s, err := c.setArguments(false, "sendSchedulingMessages")
+func (t *objectType) set(c *call) error {
+	s, err := c.setArguments(false, t.setArguments...)
 	if err != nil {
 		return err
 	}
-	x, err := s.events()
+	x, err := t.setting(s)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func eventSet(c *call) error {
 		p := &s.create[i]
 		id, json, err := x.create(p.object)
 		if err != nil {
-			s.notCreated = append(s.notCreated, failure{p.id, eventError(err)})
+			s.notCreated = append(s.notCreated, failure{p.id, t.error(err)})
 			continue
 		}
 		s.made(p.id, id, json)
@@ -62,14 +63,14 @@ func eventSet(c *call) error {
 		p := &s.update[i]
 		json, err := x.update(p.real, p.object)
 		if err != nil {
-			s.notUpdated = append(s.notUpdated, failure{p.id, eventError(err)})
+			s.notUpdated = append(s.notUpdated, failure{p.id, t.error(err)})
 			continue
 		}
 		s.updated = append(s.updated, entry{p.id, json})
 	}
 	for _, id := range s.destroy {
 		if err := x.destroy(id); err != nil {
-			s.not = append(s.not, failure{id, eventError(err)})
+			s.not = append(s.not, failure{id, t.error(err)})
 		} else {
 			s.destroyed = append(s.destroyed, id)
 		}
@@ -82,14 +83,15 @@ func eventSet(c *call) error {
 	return nil
 }
 
-// events begins changes of events, if they are in the state that the client expects.
-func (s *set) events() (x *eventSetting, err error) {
+// setting begins changes, if the objects are in the state that the client expects.
+func (t *objectType) setting(s *set) (x *eventSetting, err error) {
 	c := s.c
-	x = &eventSetting{set: s, now: c.s.env.Clock.Now().UTC().Truncate(time.Second), touched: map[note.UNID]bool{}}
+	x = &eventSetting{set: s, t: t, touched: map[note.UNID]bool{}}
+	x.now = c.s.env.Clock.Now().UTC().Truncate(time.Second)
 	if x.send, err = c.bool("sendSchedulingMessages", false); err != nil {
 		return nil, err
 	}
-	if x.have, err = c.collectionsOf(calendars); err != nil {
+	if x.have, err = c.collectionsOf(t.collections); err != nil {
 		return nil, err
 	}
 	x.f = x.have.file
@@ -101,14 +103,14 @@ func (s *set) events() (x *eventSetting, err error) {
 		return nil, err
 	}
 	x.before = m.Entries
-	x.view = &eventView{c: c, self: x.self}
+	x.view = &eventView{t: t, c: c, self: x.self}
 	return x, s.mismatch(x.before.String())
 }
 
 // states returns the states before and after the changes. The former is "", unknown, if others changed events
 // meanwhile: the client would not learn of these.
 func (x *eventSetting) states() (before, after string, err error) {
-	d, err := eventDelta(x.f, x.c.ctx, groupware.Calendar, x.before, 0)
+	d, err := x.t.delta(x.f, x.c.ctx, groupware.Calendar, x.before, 0)
 	if errors.Is(err, groupware.ErrForgotten) {
 		m, err := x.f.Moments(x.c.ctx, groupware.Calendar)
 		return "", m.Entries.String(), err
@@ -123,8 +125,8 @@ func (x *eventSetting) states() (before, after string, err error) {
 	return x.before.String(), d.Moment.String(), nil
 }
 
-// eventError converts an error of package calendar or groupware into a SetError.
-func eventError(err error) error {
+// error converts an error of package calendar or groupware into a SetError.
+func (t *objectType) error(err error) error {
 	var bad *calendar.InvalidError
 	var conflict *groupware.UIDConflictError
 	if told := schedulingError(err); told != nil {
@@ -134,13 +136,14 @@ func eventError(err error) error {
 	case errors.As(err, &bad):
 		return badProperties(bad.Why, bad.Properties...)
 	case errors.As(err, &conflict):
-		return badProperties("Another event of the calendar has this uid.", "uid")
+		return badProperties("Another "+t.noun+" of the collection has this uid.", "uid")
 	case errors.Is(err, groupware.ErrInvalid), errors.Is(err, calendar.ErrObject):
 		return badProperties(err.Error())
 	case errors.Is(err, groupware.ErrComponent), errors.Is(err, groupware.ErrNoCollection):
-		return badProperties("There is no such Calendar, or it holds no events.", "calendarIds")
+		return badProperties("No collection of "+t.noun+"s has this id.", t.place)
 	case errors.Is(err, groupware.ErrChanged):
-		return &jmap.Error{Type: "rateLimit", Description: "Others change the event at the same time. Try again."}
+		return &jmap.Error{Type: "rateLimit",
+			Description: "Others change the " + t.noun + " at the same time. Try again."}
 	}
 	return err
 }
@@ -151,7 +154,7 @@ func (x *eventSetting) create(object *jmap.Value) (id string, json []byte, err e
 	if err != nil {
 		return "", nil, err
 	}
-	collection, err := x.place(object.Get("calendarIds"))
+	collection, err := x.place(object.Get(x.t.place))
 	if err != nil {
 		return "", nil, err
 	}
@@ -162,7 +165,7 @@ func (x *eventSetting) create(object *jmap.Value) (id string, json []byte, err e
 			return "", nil, badProperties("It is no text of at most 1,000 octets.", "uid")
 		}
 	}
-	o, err := calendar.New(uid, x.now).Edit(x.scheduled(nil, changed))
+	o, err := calendar.New(x.t.component, uid, x.now).Edit(x.scheduled(nil, changed))
 	if err != nil {
 		return "", nil, err
 	}
@@ -182,7 +185,7 @@ func (x *eventSetting) add(collection, name string, o *calendar.Object,
 	if err != nil {
 		return "", nil, err
 	}
-	return eventID{unid: e.UNID}.String(), told(object, made), nil
+	return idOf(x.t.letter, e.UNID), told(object, made), nil
 }
 
 // readNew returns the properties of a new event that package calendar sets.
@@ -193,8 +196,8 @@ func (x *eventSetting) readNew(object *jmap.Value) (*jmap.Value, error) {
 		name, v := object.Name(i), object.At(i)
 		text, _ := v.Text()
 		switch {
-		case name == "calendarIds", name == "uid", name == "@type" && text == "Event", v.IsNull():
-		case name == "utcStart", name == "utcEnd", calendar.Settable(name):
+		case name == x.t.place, name == "uid", name == "@type" && text == x.t.jsType, v.IsNull():
+		case slices.Contains(x.t.utc, name), calendar.Settable(x.t.component, name):
 			next := changed.With(name, *v)
 			changed = &next
 		default:
@@ -202,9 +205,9 @@ func (x *eventSetting) readNew(object *jmap.Value) (*jmap.Value, error) {
 		}
 	}
 	if bad != nil {
-		return nil, badProperties("The server sets a property, or an event has none of this name.", bad...)
+		return nil, badProperties("The server sets a property, or "+x.t.noun+"s have none of this name.", bad...)
 	}
-	if changed.Get("start") == nil && changed.Get("utcStart") == nil {
+	if x.t == events && changed.Get("start") == nil && changed.Get("utcStart") == nil {
 		return nil, badProperties("An event has a start.", "start")
 	}
 	if err := x.private(changed); err != nil {
@@ -218,7 +221,7 @@ func (x *eventSetting) readNew(object *jmap.Value) (*jmap.Value, error) {
 // Implements: draft-ietf-jmap-calendars §5.9 privacy in calendars of others
 func (x *eventSetting) private(changed *jmap.Value) error {
 	if p, ok := changed.Get("privacy").Text(); ok && p != "public" && !x.c.account.Personal {
-		return badProperties("Events of calendars of others are public.", "privacy")
+		return badProperties("In collections of others "+x.t.noun+"s are public.", "privacy")
 	}
 	return nil
 }
@@ -274,20 +277,17 @@ func utcTimes(changed, current *jmap.Value) (*jmap.Value, error) {
 	return &out, nil
 }
 
-// place returns the name of the calendar that calendarIds names.
+// place returns the name of the collection that a value of the property for it names.
 func (x *eventSetting) place(v *jmap.Value) (string, error) {
-	if v.Kind() == jmap.Object && v.Len() == 1 {
-		id := v.Name(0)
+	if id, ok := x.t.placed(v); ok {
 		if real, ok := x.c.real(id); ok {
 			id = real
 		}
-		if on, _ := v.At(0).Bool(); on {
-			if found := x.have.find(letterCalendar)(id); found != nil {
-				return found.Name, nil
-			}
+		if found := x.have.find(x.t.collections.letter)(id); found != nil {
+			return found.Name, nil
 		}
 	}
-	return "", badProperties("An event is in one Calendar, which must exist.", "calendarIds")
+	return "", badProperties("A collection of "+x.t.noun+"s with this id must exist, and be the only one.", x.t.place)
 }
 
 // target returns the target of a write.
@@ -354,12 +354,12 @@ func (x *eventSetting) stamps(o *calendar.Object, changed *jmap.Value) *jmap.Val
 // read returns the entry of an event, its place, and the instance that an id names, if it names one.
 func (x *eventSetting) read(id string) (e *groupware.Entry, o *calendar.Object, at *calendar.Occurrence, err error) {
 	missing := &jmap.Error{Type: "notFound"}
-	n, ok := parseEventID(id)
+	n, ok := x.t.parseID(id)
 	if !ok {
 		return nil, nil, nil, missing
 	}
 	err = x.f.ByID(x.c.ctx, groupware.Calendar, []note.UNID{n.unid}, true, func(found *groupware.Entry) bool {
-		e, o = found, eventOf(found)
+		e, o = found, x.t.of(found)
 		return false
 	})
 	if err != nil {
@@ -389,9 +389,10 @@ func (x *eventSetting) again(try func() error) (err error) {
 	return err
 }
 
-// collection returns the name of the calendar of an entry.
+// collection returns the name of the collection of an entry.
 func (x *eventSetting) collection(e *groupware.Entry) (string, error) {
-	found := x.have.find(letterCalendar)(idOf(letterCalendar, e.Collection))
+	letter := x.t.collections.letter
+	found := x.have.find(letter)(idOf(letter, e.Collection))
 	if found == nil {
 		return "", &jmap.Error{Type: "notFound"}
 	}
@@ -422,19 +423,19 @@ func (x *eventSetting) change(e *groupware.Entry, o *calendar.Object, at *calend
 		return nil, err
 	}
 	var changed *jmap.Value
-	k := eventKind(patch)
+	k := x.t.patch(patch)
 	if err := k.apply(patch, current, func(v *jmap.Value) error { changed = v; return nil }); err != nil {
 		return nil, err
 	}
 	to := from
-	if v := changed.Get("calendarIds"); v != nil {
+	if v := changed.Get(x.t.place); v != nil {
 		if at != nil {
-			return nil, badProperties("An instance is in the Calendar of its series.", "calendarIds")
+			return nil, badProperties("An instance is in the collection of its series.", x.t.place)
 		}
 		if to, err = x.place(v); err != nil {
 			return nil, err
 		}
-		next := changed.Without("calendarIds")
+		next := changed.Without(x.t.place)
 		changed = &next
 	}
 	if on, _ := changed.Get("isDraft").Bool(); on {
@@ -461,16 +462,16 @@ func (x *eventSetting) change(e *groupware.Entry, o *calendar.Object, at *calend
 	return told, nil
 }
 
-// eventKind returns the properties of an event that a patch may change.
-func eventKind(patch *jmap.Value) *kind {
+// patch returns the properties that a patch may change.
+func (t *objectType) patch(patch *jmap.Value) *kind {
 	k := &kind{
-		mutable: []string{"calendarIds", "utcStart", "utcEnd"},
-		fixed: oneOf("id", "baseEventId", "isOrigin", "@type", "uid", "method", "recurrenceId",
+		mutable: append([]string{t.place}, t.utc...),
+		fixed: oneOf("id", t.base, "isOrigin", "@type", "uid", "method", "recurrenceId",
 			"recurrenceIdTimeZone"),
 	}
 	for i := range patch.Len() {
 		top, _, _ := strings.Cut(patch.Name(i), "/")
-		if name := jmap.PointerToken(top); calendar.Settable(name) {
+		if name := jmap.PointerToken(top); calendar.Settable(t.component, name) {
 			k.mutable = append(k.mutable, name)
 		}
 	}

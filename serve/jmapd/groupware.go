@@ -18,6 +18,8 @@ const (
 	letterCard     = 'c'
 	letterCalendar = 'l'
 	letterEvent    = 'e'
+	letterTaskList = 'j'
+	letterTask     = 'd'
 )
 
 // collectionTypes maps the kinds of collection to the types of objects of this protocol.
@@ -27,6 +29,7 @@ var collectionTypes = []struct {
 }{
 	{groupware.AddressBook, "AddressBook", "ContactCard"},
 	{groupware.Calendar, "Calendar", "CalendarEvent"},
+	{groupware.Calendar, "TaskList", "Task"}, // of the same states: a change of a task may be one of no event
 }
 
 // box returns the calendars and address books of the account. It creates the standard ones of the person's own account,
@@ -49,8 +52,8 @@ type collections []groupware.Collection
 // file that cannot be read.
 func (s *Server) collections(ctx context.Context, c *Caller, db note.DatabaseID) (all collections, err error) {
 	f := s.backend.Groupware().File(c.Who, db)
-	for _, t := range collectionTypes {
-		list, err := mailbox.Visible(f.Collections(ctx, t.kind))
+	for _, kind := range []groupware.Kind{groupware.AddressBook, groupware.Calendar} {
+		list, err := mailbox.Visible(f.Collections(ctx, kind))
 		if err != nil {
 			return nil, err
 		}
@@ -83,6 +86,7 @@ func (x collections) appendCapabilities(o *jmap.Writer, a *Account, create, feed
 	}
 	if a.Personal || x.of(groupware.Calendar) {
 		appendCalendarsCapability(o, create)
+		appendTasksCapability(o, create)
 		if feeds {
 			o.Raw(jmap.Feeds, "{}")
 		}

@@ -75,7 +75,7 @@ func TestScenarios(t *testing.T) {
 				o := settings{}
 				switch {
 				case strings.HasPrefix(filepath.Base(file), "small-"):
-					o = settings{Limits: Limits{Upload: 1000, Request: 4000, Calls: 3, ObjectsInGet: 3, ObjectsInSet: 3,
+					o = settings{Limits: Limits{Upload: 1000, Request: 4100, Calls: 3, ObjectsInGet: 3, ObjectsInSet: 3,
 						Response: 6000}, message: 2000, recipients: 2, quota: 6000}
 				case strings.HasPrefix(filepath.Base(file), "quota-"):
 					o.quota = 2000

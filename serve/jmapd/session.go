@@ -15,7 +15,7 @@ import (
 var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.VacationResponse, jmap.Quota, jmap.Blob,
 	jmap.MDN, jmap.Contacts, jmap.Calendars, jmap.CalendarsParse, jmap.Search, jmap.Recipients, jmap.Senders,
 	jmap.Snooze, jmap.Preferences, jmap.Feeds, jmap.Rooms, jmap.Sieve, jmap.Rules, jmap.Principals, jmap.Availability,
-	jmap.WebSocket,
+	jmap.Tasks, jmap.WebSocket,
 	jmap.WebPushVAPID}
 
 // has reports whether a request may use a capability. Principals is not available if the directory is private.

@@ -49,7 +49,7 @@ func (v *visit) unsavedEvent(p *planner, x *found, given eventForm, why error) e
 
 func (v *visit) createEvent(p *planner, f eventForm) error {
 	name := v.s.plans.NewName(groupware.Calendar)
-	o := calendar.New(strings.TrimSuffix(name, ".ics"), v.s.env.Clock.Now())
+	o := calendar.New(calendar.Event, strings.TrimSuffix(name, ".ics"), v.s.env.Clock.Now())
 	empty := jmap.MakeObject(nil, nil)
 	changed, err := p.changes(eventForm{Alert: "none", Repeat: "never"}, f, empty)
 	if err != nil {

@@ -57,6 +57,8 @@ const (
 	pathContacts = Path + "contacts"
 	pathContact  = Path + "contact"
 	pathFeeds    = Path + "feeds"
+	pathTasks    = Path + "tasks"
+	pathTask     = Path + "task"
 	pathStyle    = Path + "style.css"
 )
 
@@ -166,6 +168,8 @@ func New(e *env.Env, x *websession.Service, on Services, o Options) *Server {
 	s.get(pathContacts, (*visit).contacts)
 	s.get(pathContact, (*visit).contact)
 	s.get(pathFeeds, (*visit).feeds)
+	s.get(pathTasks, (*visit).tasks)
+	s.get(pathTask, (*visit).taskPage)
 	s.post(pathAct, maxForm, (*visit).act)
 	s.post(pathKept, 2*maxForm, (*visit).kept)
 	s.post(pathCompose, int64(s.files.MessageSize())+maxForm, (*visit).composed)
@@ -176,6 +180,7 @@ func New(e *env.Env, x *websession.Service, on Services, o Options) *Server {
 	s.post(pathEvent, maxForm, (*visit).changeEvent)
 	s.post(pathContact, maxForm, (*visit).changeContact)
 	s.post(pathFeeds, maxForm, (*visit).changeFeeds)
+	s.post(pathTask, maxForm, (*visit).changeTask)
 	s.mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
 		p := s.visit(w, r).frame("")
 		p.say("notFound", true)

@@ -25,6 +25,7 @@ const (
 	Snooze           = "urn:doublet:jmap:snooze"
 	Preferences      = "urn:doublet:jmap:preferences"
 	Feeds            = "urn:doublet:jmap:feeds"
+	Tasks            = "urn:ietf:params:jmap:tasks"
 	Rooms            = "urn:doublet:jmap:rooms"
 	Rules            = "urn:doublet:jmap:rules"
 	Principals       = "urn:ietf:params:jmap:principals"

@@ -50,6 +50,7 @@ const using = [
   "urn:ietf:params:jmap:principals",
   "urn:ietf:params:jmap:calendars",
   "urn:ietf:params:jmap:calendars:parse",
+  "urn:ietf:params:jmap:tasks",
   "urn:ietf:params:jmap:principals:availability",
   "urn:ietf:params:jmap:contacts",
   "urn:doublet:jmap:search",

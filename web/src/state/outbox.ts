@@ -93,12 +93,12 @@ export interface AnswerSent extends Submitted {
   event?: Answered;
 }
 
-/** A deletion of events or contacts at a time; until then it can be taken back. A series may lose its end: that is an update. */
+/** A deletion of events, tasks or contacts at a time; until then it can be taken back. A series may lose its end: that is an update. */
 export interface Removal {
   kind: "remove";
   account: Id;
   at: number;
-  type: "CalendarEvent" | "ContactCard";
+  type: "CalendarEvent" | "ContactCard" | "Task";
   update?: Record<Id, Record<string, unknown>>;
   destroy?: Id[];
 }

@@ -124,6 +124,35 @@ export function readQuick(line: string, today: Day): Quick | undefined {
   return out.title ? { ...out, title: out.title[0]!.toUpperCase() + out.title.slice(1) } : undefined;
 }
 
+/** A line as a task: "pay rent friday", "call Bob tomorrow 15:00 !". Without a day it has none; from is in minutes from midnight on. */
+export interface QuickTask {
+  title: string;
+  day?: Day;
+  from?: number;
+  /** The line has an exclamation mark by itself: the task is important. */
+  important: boolean;
+}
+
+/** Reads a line as a task; undefined: it has no words. */
+export function readQuickTask(line: string, today: Day): QuickTask | undefined {
+  let rest = ` ${line.trim()} `;
+  const out: QuickTask = { title: "", important: /\s!+\s/u.test(rest) };
+  rest = rest.replace(/\s!+(?=\s)/gu, " ");
+  for (const [form, reader] of dayReaders) {
+    const m = form.exec(rest);
+    const day = m ? reader(m, today) : undefined;
+    if (!m || !day) continue;
+    out.day = day;
+    rest = `${rest.slice(0, m.index)} ${rest.slice(m.index + m[0].length)}`;
+    break;
+  }
+  const time: Quick = { title: "", day: today, days: 1, minutes: usualLength, place: "", people: [] };
+  rest = takeTime(time, rest);
+  if (time.from !== undefined) Object.assign(out, { from: time.from, day: out.day ?? today });
+  const title = rest.replace(/\s+/gu, " ").replace(/^[\s,;:–-]+|[\s,;:–-]+$/gu, "").replace(/\s(?:by|until|bis|due)$/iu, "").trim();
+  return title ? { ...out, title: title[0]!.toUpperCase() + title.slice(1) } : undefined;
+}
+
 function takeLength(out: Quick, n: number, unit: string): void {
   if (/^(?:d|tag|天)/u.test(unit)) out.days = Math.max(1, Math.min(365, Math.ceil(n)));
   else out.minutes = Math.max(5, Math.round(n * (/^(?:m|分)/u.test(unit) ? 1 : 60)));

@@ -117,6 +117,8 @@ export const commands: Command[] = [
   { name: "block", group: "groupMail", keys: [], icon: "block", run: (ids) => { const id = message(ids); if (id) void import("./sender").then((m) => m.toggleBlock(id)); } },
   { name: "makeRule", group: "groupMail", keys: [], icon: "rule", run: (ids) => { const id = message(ids); if (id) sheet.value = { kind: "rule", id }; } },
   { name: "addContact", group: "groupMail", keys: [], icon: "contacts", run: (ids) => { const id = message(ids); if (id) void import("./contacts/add").then((m) => m.addSender(id)); } },
+  { name: "addTask", group: "groupMail", keys: [], icon: "check", run: (ids) => { const id = message(ids); if (id) void import("./addtask").then((m) => m.addTask(id)); } },
+  { name: "goTasks", group: "groupGo", keys: [], icon: "check", run: () => location.assign("/calendar/tasks") },
   { name: "goCalendar", group: "groupGo", keys: ["g c"], icon: "calendar", run: () => location.assign("/calendar/") },
   { name: "goContacts", group: "groupGo", keys: ["g o"], icon: "contacts", run: () => location.assign("/contacts/") },
   { name: "snooze", group: "groupMail", keys: ["b"], icon: "clock", run: (ids) => import("./aside").then((m) => m.askSnooze(ids)) },

@@ -75,7 +75,7 @@ export function Conversation({ id, row }: { id: Id; row: Row }) {
         <h2 />
         <button class="tool" aria-label={t("more")} title={t("more")} onClick={(e) => openMenu(e.currentTarget, [
           ...(narrow.value ? [ofLast("replyAll"), ofLast("forward")] : []),
-          ...(account.value !== home.value ? [] : [ofLast("redirect"), ofLast("makeRule")]),
+          ...(account.value !== home.value ? [] : [ofLast("redirect"), ofLast("makeRule"), ...(offers("urn:ietf:params:jmap:tasks") ? [ofLast("addTask")] : [])]),
           deed("snooze"), ...(account.value === home.value && rows.value.get(last)?.mailboxIds[outgoing.value.sent] ? [ofLast("remind")] : []), deed("pin"), deed("mute"), deed("label"), ...(account.value !== home.value ? [] : [ofLast("block"), ...(offers("urn:ietf:params:jmap:contacts") ? [ofLast("addContact")] : [])]), deed("print"), ofLast("source"),
         ])}><Icon name="more" /></button>
       </div>

@@ -14,7 +14,7 @@ import { place, byThread } from "../state/place";
 import { labelsOf } from "../state/own";
 import { preferences } from "../state/prefs";
 import { cursor, goal, narrow, openMenu, reading, say, scrolled, selected, sheet, sideOpen } from "../state/screen";
-import { account, home } from "../state/session";
+import { account, home, offers } from "../state/session";
 import { hasPins, muted, pin, readView, snoozedUntil } from "../state/view";
 import { count, dayOf, shortDate, t } from "../text";
 import { Chip } from "./chip";
@@ -284,7 +284,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
           ...(selected.value.has(id) && selected.value.size > 1 ? [] : [answer("reply"), answer("replyAll"), answer("forward")]),
           ...deeds(id, unread, !!flagged),
           ...(outgoing ? [] : [deed("block", {}, () => [id])]),
-          ...(account.value === home.value ? [deed("makeRule", {}, () => [id])] : []),
+          ...(account.value === home.value ? [deed("makeRule", {}, () => [id]), ...(offers("urn:ietf:params:jmap:tasks") ? [deed("addTask", {}, () => [id])] : [])] : []),
           { ...deed("move"), run: () => { if (!selected.value.has(id)) selected.value = new Set([id]); sheet.value = { kind: "palette", mode: "move" }; } },
         ]);
       }}

@@ -5,13 +5,15 @@ import { tk } from "../../text/calendar";
 import type { Day } from "../../state/days";
 import { Icon } from "../icons";
 import { Block, Marks, placeOf } from "./block";
+import { tasksBetween } from "../../state/tasks";
 import { titleOf } from "./open";
+import { TaskChip } from "./taskparts";
 import { dayText, days, now, timeText, today } from "./view";
 
 export function Agenda() {
   const list = days.value;
   const all = between(list[0]!, list[list.length - 1]!);
-  const there = list.map((d) => ({ d, events: all.filter((s) => s.first <= d && s.last >= d) })).filter(({ d, events }) => events.length > 0 || d === today.value);
+  const there = list.map((d) => ({ d, events: all.filter((s) => s.first <= d && s.last >= d) })).filter(({ d, events }) => events.length > 0 || d === today.value || tasksBetween(d, d).length > 0);
   return (
     <div class="agenda" tabIndex={0}>
       {there.map(({ d, events }) => <AgendaDay key={d} d={d} list={events} empty={d === today.value} />)}
@@ -21,12 +23,14 @@ export function Agenda() {
 }
 
 export function AgendaDay({ d, list, empty = false }: { d: Day; list: Shown[]; empty?: boolean }) {
+  const tasks = tasksBetween(d, d);
   return (
     <section class="agenda-day" aria-label={dayText(d)}>
       <h3 class={d === today.value ? "is-today" : ""}><b>{Number(d.slice(8))}</b><span>{dayText(d, { weekday: "long" })}<small>{d === today.value ? tk("today") : dayText(d, { month: "long", year: "numeric" })}</small></span></h3>
       <div class="agenda-events">
         {list.map((s) => <Line key={s.key} s={s} d={d} />)}
-        {list.length === 0 && empty && <p class="quiet">{tk("nothing")}</p>}
+        {tasks.map((s) => <TaskChip key={s.key} s={s} look="line-task" />)}
+        {list.length === 0 && tasks.length === 0 && empty && <p class="quiet">{tk("nothing")}</p>}
       </div>
     </section>
   );

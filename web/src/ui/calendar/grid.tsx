@@ -4,12 +4,17 @@ import { useEffect, useRef } from "preact/hooks";
 import { between, viewZone, type Shown } from "../../state/calendars";
 import { daysBetween, weekNumberOf, type Day } from "../../state/days";
 import { inRows, layOut, type Slot } from "../../state/layout";
+import { tasksBetween } from "../../state/tasks";
 import { localTime, zoneName } from "../../state/zone";
 import { tk } from "../../text/calendar";
 import { Bar, Block, isLong, Marks, placeOf } from "./block";
 import { beginDayDrag, beginDrag, drag, justDragged, minutesIn } from "./drag";
 import { moveDays, newEvent, titleOf } from "./open";
+import { TaskChip } from "./taskparts";
 import { dayText, days, formatter, now, showView, timeRange, timeText, today, view } from "./view";
+
+/** So many tasks of a day are shown above the hours. */
+const mostTasks = 4;
 
 /** The hour to which the grid is scrolled at first. */
 const firstHour = 7;
@@ -56,13 +61,22 @@ function DayHead({ d }: { d: Day }) {
 /** Events over whole days, above the hours. A press on the free part makes a new one. */
 function Lane({ list, long }: { list: Day[]; long: Shown[] }) {
   const rows = inRows(long);
+  const used = Math.max(0, ...[...rows.values()].map((r) => r + 1));
+  const due = list.map((d) => tasksBetween(d, d));
+  const shownTasks = (i: number) => due[i]!.slice(0, due[i]!.length > mostTasks ? mostTasks - 1 : mostTasks);
   return (
-    <div class="lane" style={{ "--rows": Math.max(1, ...[...rows.values()].map((r) => r + 1)) }}>
+    <div class="lane" style={{ "--rows": Math.max(1, used + Math.min(mostTasks, Math.max(...due.map((x) => x.length)))) }}>
       <span class="lane-name">{tk("allDay")}</span>
       {list.map((d, i) => <div key={d} class="lane-day" data-day={d} style={{ "--col": i + 1 }} onPointerDown={(e) => beginDayDrag(e, null, (from, to) => void newEvent(from, null, daysBetween(from, to) + 1))} onDblClick={() => void newEvent(d, null, 1)} />)}
       {long.map((s) => (
         <Bar key={s.key} s={s} row={rows.get(s)!} from={Math.max(0, daysBetween(list[0]!, s.first))} to={Math.min(list.length - 1, daysBetween(list[0]!, s.last))}
           onPointerDown={(e) => beginDayDrag(e, s, (from, to) => moveDays(s, daysBetween(from, to)))} />
+      ))}
+      {list.map((d, i) => (
+        <>
+          {shownTasks(i).map((s, n) => <TaskChip key={s.key} s={s} look="bar-event" style={{ "--col": i + 1, "--span": 1, "--row": used + n + 1 }} />)}
+          {due[i]!.length > mostTasks && <button class="more-events" style={{ "--col": i + 2, "--row": used + mostTasks }} onClick={() => showView("agenda", d)}>{tk("moreEvents", due[i]!.length - mostTasks + 1)}</button>}
+        </>
       ))}
     </div>
   );

@@ -4,14 +4,26 @@ import { between, eventOf, mayWrite } from "../../state/calendars";
 import { closeQuery, route } from "../../state/route";
 import { menu, sheet, toasts } from "../../state/screen";
 import type { KeyGroup } from "../keys";
+import { taskOf } from "../../state/tasks";
 import { tk } from "../../text/calendar";
+import { tt } from "../../text/tasks";
 import { asking, deleteEvent, editEvent, moveDays, moveEvent, newEvent, opened, openEvent } from "./open";
+import { deleteTask, newTask, openTask, tickTask } from "./taskopen";
 import { day, days, paged, showView, stepDay, today, view, type View } from "./view";
 
 const to = (v: View) => () => showView(v, day.value);
 const focusedKey = () => (document.activeElement as HTMLElement | null)?.closest<HTMLElement>("[data-event]")?.dataset["event"] ?? "";
 /** The event that keys are for: the one that has the focus, or is open. */
 const concerned = () => eventOf(focusedKey()) ?? opened();
+
+/** The task that has the focus. */
+const task = () => taskOf((document.activeElement as HTMLElement | null)?.closest("li, .task-chip")?.querySelector<HTMLElement>("[data-task]")?.dataset["task"] ?? "");
+
+function stepTask(by: number): void {
+  const list = [...document.querySelectorAll<HTMLElement>(".tasks [data-task]")].filter((e) => e.offsetParent);
+  const at = list.findIndex((e) => e.closest("li")!.contains(document.activeElement));
+  list[at < 0 ? (by > 0 ? 0 : list.length - 1) : Math.max(0, Math.min(list.length - 1, at + by))]?.focus();
+}
 
 function stepEvent(by: number): void {
   if (view.value === "month" && !focusedKey()) return stepDay(7 * by);
@@ -42,6 +54,7 @@ export const keys: KeyGroup[] = [
       { keys: ["w"], text: () => tk("week"), run: to("week") },
       { keys: ["m"], text: () => tk("month"), run: to("month") },
       { keys: ["a"], text: () => tk("agenda"), run: to("agenda") },
+      { keys: ["l"], text: () => tt("tasks"), run: to("tasks") },
     ],
   },
   {
@@ -57,15 +70,16 @@ export const keys: KeyGroup[] = [
   },
   {
     title: () => tk("keysEvent"), keys: [
-      { keys: ["n", "c"], text: () => tk("newEvent"), run: () => newEvent(day.value) },
+      { keys: ["n", "c"], text: () => tk("newEvent"), run: () => (view.value === "tasks" ? newTask() : newEvent(day.value)) },
       { keys: ["/"], text: () => tk("keyQuick"), run: () => document.getElementById("quick")?.focus() },
-      { keys: ["ArrowUp", "ArrowDown"], text: () => tk("keyEvents"), run: (key) => stepEvent(key === "ArrowUp" ? -1 : 1) },
-      { keys: ["Enter", "o"], text: () => tk("keyOpen"), run: () => { const s = concerned(); if (s) openEvent(s, document.activeElement); } },
-      { keys: ["e"], text: () => tk("edit"), run: () => { const s = concerned(); if (s && mayWrite(s.shelf)) void editEvent(s); } },
+      { keys: ["ArrowUp", "ArrowDown"], text: () => tk("keyEvents"), run: (key) => (view.value === "tasks" ? stepTask : stepEvent)(key === "ArrowUp" ? -1 : 1) },
+      { keys: ["y"], text: () => tt("keyDone"), run: () => { const s = task(); if (s) void tickTask(s, !s.done); } },
+      { keys: ["Enter", "o"], text: () => tk("keyOpen"), run: () => { const x = task(); if (x) return openTask(x); const s = concerned(); if (s) openEvent(s, document.activeElement); } },
+      { keys: ["e"], text: () => tk("edit"), run: () => { const x = task(); if (x) return openTask(x); const s = concerned(); if (s && mayWrite(s.shelf)) void editEvent(s); } },
       { keys: ["Alt+ArrowUp", "Alt+ArrowDown"], text: () => tk("keyShift"), run: (key) => shift(key.endsWith("Up") ? -1 : 1, 0, false) },
       { keys: ["Alt+ArrowLeft", "Alt+ArrowRight"], text: () => tk("keyShift"), run: (key) => shift(0, key.endsWith("Left") ? -1 : 1, false) },
       { keys: ["Alt+Shift+ArrowUp", "Alt+Shift+ArrowDown"], text: () => tk("keySize"), run: (key) => shift(key.endsWith("Up") ? -1 : 1, 0, true) },
-      { keys: ["#", "Delete"], text: () => tk("keyDelete"), run: () => { const s = concerned(); if (s && mayWrite(s.shelf)) void deleteEvent(s); } },
+      { keys: ["#", "Delete"], text: () => tk("keyDelete"), run: () => { const x = task(); if (x) return deleteTask(x); const s = concerned(); if (s && mayWrite(s.shelf)) void deleteEvent(s); } },
       { keys: ["z"], text: () => tk("keyUndo"), run: () => toasts.value.findLast((x) => x.action)?.action!.run() },
       { keys: ["Escape"], text: () => tk("keyClose"), run: () => { if (route.value.query["event"]) closeQuery("event"); } },
     ],
@@ -73,5 +87,5 @@ export const keys: KeyGroup[] = [
 ];
 
 /** Reports if keys are for something that lies above the view. */
-export const covered = (): boolean => !!sheet.value || !!menu.value || !!asking.value || !!route.value.query["edit"];
+export const covered = (): boolean => !!sheet.value || !!menu.value || !!asking.value || !!route.value.query["edit"] || !!route.value.query["task"];
 

@@ -6,8 +6,10 @@ import { capability, eventOf, loading, missing, openCalendars, shelves, showDays
 import { closeQuery, route } from "../../state/route";
 import { narrow, say, sheet, sideOpen } from "../../state/screen";
 import { offers } from "../../state/session";
+import { openTasks, showTaskDays } from "../../state/tasks";
 import { t } from "../../text";
 import { tk } from "../../text/calendar";
+import { tt } from "../../text/tasks";
 import { Ask, Frame, Menu, Toasts } from "../above";
 import { Icon } from "../icons";
 import { KeyList, listenToKeys } from "../keys";
@@ -21,10 +23,13 @@ import { Month } from "./month";
 import { asking, begun, editEvent, feedOf, newEvent, opened } from "./open";
 import { QuickEntry } from "./quick";
 import { CalendarSide } from "./side";
+import { newTask } from "./taskopen";
+import { QuickTaskEntry, Tasks } from "./tasks";
 import { day, days, heading, paged, showView, today, view, viewName, views } from "./view";
 import type { Scope } from "../../state/events";
 
 const Editor = lazy(() => import("./editor").then((m) => m.Editor));
+const TaskEditor = lazy(() => import("./taskeditor").then((m) => m.TaskEditor));
 const FeedSheet = lazy(() => import("./feeds").then((m) => m.FeedSheet));
 const Settings = lazy(() => import("../settings").then((m) => m.Settings));
 
@@ -38,7 +43,7 @@ export function CalendarPage() {
   useEffect(reopen, [route.value.query["edit"], shelves.value.length === 0]);
   return (
     <div class="frame calendar">
-      <Top page="calendar"><QuickEntry /></Top>
+      <Top page="calendar">{view.value === "tasks" ? <QuickTaskEntry /> : <QuickEntry />}</Top>
       {sideOpen.value && <button class="veil" aria-label={t("close")} onClick={() => (sideOpen.value = false)} />}
       <CalendarSide />
       <main class="pane calendar-view" aria-busy={loading.value}>
@@ -47,7 +52,9 @@ export function CalendarPage() {
         {days.value.some((d) => missing.value.has(d.slice(0, 7))) && <p class="notice" role="status">{tk("offlineMonth")}</p>}
         <Shown />
       </main>
-      {narrow.value && <button class="button primary float" aria-label={tk("newEvent")} onClick={() => void newEvent(day.value)}><Icon name="write" /></button>}
+      {narrow.value && (view.value === "tasks"
+        ? <button class="button primary float" aria-label={tt("newTask")} onClick={newTask}><Icon name="write" /></button>
+        : <button class="button primary float" aria-label={tk("newEvent")} onClick={() => void newEvent(day.value)}><Icon name="write" /></button>)}
       {narrow.value && <Switch page="calendar" />}
       <Layers />
       <Menu />
@@ -56,7 +63,10 @@ export function CalendarPage() {
   );
 }
 
-const show = () => void showDays(days.peek()[0]!, days.peek().at(-1)!);
+function show(): void {
+  void showDays(days.peek()[0]!, days.peek().at(-1)!);
+  void openTasks().then(() => showTaskDays(days.peek()[0]!, days.peek().at(-1)!));
+}
 
 /** The editor of an address that was opened anew: it is read again; a new event has nothing to go on with. */
 function reopen(): void {
@@ -77,6 +87,7 @@ function reopen(): void {
 function Shown() {
   if (view.value === "month") return <Month />;
   if (view.value === "agenda") return <Agenda />;
+  if (view.value === "tasks") return <Tasks />;
   return <TimeGrid key={view.value} />;
 }
 
@@ -84,9 +95,9 @@ function Bar() {
   return (
     <div class="bar calendar-bar">
       <button class="tool menu-tool" aria-label={t("menu")} onClick={() => (sideOpen.value = true)}><Icon name="menu" /></button>
-      <button class={narrow.value ? "tool" : "button"} aria-label={tk("today")} title={`${tk("today")} (t)`} onClick={() => showView(view.value, today.value)}>{narrow.value ? <Icon name="calendar" /> : tk("today")}</button>
+      {view.value !== "tasks" && <><button class={narrow.value ? "tool" : "button"} aria-label={tk("today")} title={`${tk("today")} (t)`} onClick={() => showView(view.value, today.value)}>{narrow.value ? <Icon name="calendar" /> : tk("today")}</button>
       <button class="tool" aria-label={tk("previous")} title={`${tk("previous")} (k)`} onClick={() => showView(view.value, paged(-1))}><Icon name="back" /></button>
-      <button class="tool" aria-label={tk("next")} title={`${tk("next")} (j)`} onClick={() => showView(view.value, paged(1))}><Icon name="next" /></button>
+      <button class="tool" aria-label={tk("next")} title={`${tk("next")} (j)`} onClick={() => showView(view.value, paged(1))}><Icon name="next" /></button></>}
       <h1 aria-live="polite">{heading()}</h1>
       {narrow.value ? (
         <select class="view-select" aria-label={tk("views")} value={view.value} onChange={(e) => showView(e.currentTarget.value as typeof view.value, day.value)}>{views.map((v) => <option key={v} value={v}>{viewName(v)}</option>)}</select>
@@ -107,6 +118,7 @@ function Layers() {
     <>
       {event && !edit && <EventCard s={event} />}
       {edit && begun.value && <Editor key={edit} of={begun.value} shown={eventOf(edit)} />}
+      {route.value.query["task"] && <TaskEditor of={route.value.query["task"]} />}
       {asking.value && <AskScope />}
       {feedOf.value && <FeedSheet of={feedOf.value} onClose={() => (feedOf.value = null)} />}
       {s?.kind === "settings" && <Frame title={t("settings")}><Settings /></Frame>}

@@ -18,15 +18,20 @@ import { instant, isZone, localTime } from "../../state/zone";
 import { t } from "../../text";
 import { tf } from "../../text/sorting";
 import { tk } from "../../text/calendar";
+import { tt } from "../../text/tasks";
 import { Icon } from "../icons";
 import { feedOf, newEvent } from "./open";
+import { TaskLists } from "./tasklists";
+import { newTask } from "./taskopen";
 import { day, days, dayText, showView, today, view } from "./view";
 
 export function CalendarSide() {
   const owners = [...new Set(shelves.value.map((s) => s.owner))];
   return (
     <nav class={`side ${sideOpen.value ? "open" : ""}`} aria-label={tk("calendars")}>
-      <button class="button primary compose" onClick={() => { sideOpen.value = false; void newEvent(day.value); }} title={`${tk("newEvent")} (n)`}><Icon name="write" /><span>{tk("newEvent")}</span></button>
+      {view.value === "tasks"
+        ? <button class="button primary compose" onClick={() => { sideOpen.value = false; newTask(); }} title={`${tt("newTask")} (n)`}><Icon name="write" /><span>{tt("newTask")}</span></button>
+        : <button class="button primary compose" onClick={() => { sideOpen.value = false; void newEvent(day.value); }} title={`${tk("newEvent")} (n)`}><Icon name="write" /><span>{tk("newEvent")}</span></button>}
       <SmallMonth />
       <Invitations />
       {owners.map((owner) => (
@@ -35,6 +40,7 @@ export function CalendarSide() {
           <ul class="folders shelves">{shelves.value.filter((s) => s.owner === owner).map((s) => <Line key={`${s.account}/${s.id}`} s={s} />)}</ul>
         </>
       ))}
+      <TaskLists />
     </nav>
   );
 }
@@ -46,7 +52,7 @@ function Invitations() {
   const local = (e: CalendarEvent) => (isZone(e.timeZone) && !e.showWithoutTime ? localTime(instant(e.start, e.timeZone), viewZone.value) : e.start);
   const show = (e: CalendarEvent) => {
     sideOpen.value = false;
-    showView(view.value, local(e).slice(0, 10));
+    showView(view.value === "tasks" ? "agenda" : view.value, local(e).slice(0, 10));
     if (!e.recurrenceRules) goQuery({ event: keyOf(home.value, e.id) }, true);
   };
   return (
@@ -76,7 +82,7 @@ function SmallMonth() {
       <div class="small-days">
         {list.slice(0, 7).map((d) => <span key={d} aria-hidden="true">{dayText(d, { weekday: "narrow" })}</span>)}
         {list.map((d) => (
-          <button key={d} class={`${d.slice(0, 7) === shown.slice(0, 7) ? "" : "outside"} ${there.has(d) && view.value !== "month" && view.value !== "agenda" ? "in-view" : ""}`} aria-label={dayText(d)} aria-current={d === today.value ? "date" : undefined} aria-pressed={d === day.value} onClick={() => { month.value = null; sideOpen.value = false; showView(view.value, d); }}>{Number(d.slice(8))}</button>
+          <button key={d} class={`${d.slice(0, 7) === shown.slice(0, 7) ? "" : "outside"} ${there.has(d) && view.value !== "month" && view.value !== "agenda" ? "in-view" : ""}`} aria-label={dayText(d)} aria-current={d === today.value ? "date" : undefined} aria-pressed={d === day.value} onClick={() => { month.value = null; sideOpen.value = false; showView(view.value === "tasks" ? "day" : view.value, d); }}>{Number(d.slice(8))}</button>
         ))}
       </div>
     </div>

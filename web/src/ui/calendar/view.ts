@@ -9,8 +9,9 @@ import { client, localStorageGet, localStorageSet } from "../../state/session";
 import { localTime } from "../../state/zone";
 import { language } from "../../text";
 import { tk } from "../../text/calendar";
+import { tt } from "../../text/tasks";
 
-export const views = ["day", "workweek", "week", "month", "agenda"] as const;
+export const views = ["day", "workweek", "week", "month", "agenda", "tasks"] as const;
 export type View = (typeof views)[number];
 
 const lastView = "doublet:calendar-view";
@@ -43,6 +44,7 @@ export const days = computed<Day[]>(() => {
     case "week": return daysFrom(startOfWeek(day.value, weekStart.value), 7);
     case "month": return weeksOfMonth(day.value, weekStart.value).flat();
     case "agenda": return daysFrom(day.value, agendaDays);
+    case "tasks": return [day.value];
   }
 });
 
@@ -55,7 +57,7 @@ export function showView(v: View, d: Day, replace = false): void {
 /** The day that is n pages of the view on. */
 export function paged(n: number): Day {
   switch (view.value) {
-    case "day": return addDays(day.value, n);
+    case "day": case "tasks": return addDays(day.value, n);
     case "month": return addMonths(startOfMonth(day.value), n);
     case "agenda": return addDays(day.value, n * agendaDays);
     default: return addDays(day.value, n * 7);
@@ -88,8 +90,9 @@ export function heading(): string {
   const list = days.value;
   const month = narrow.value ? "short" : "long", year = narrow.value && list[0]!.slice(0, 4) === today.value.slice(0, 4) ? {} : ({ year: "numeric" } as const);
   if (view.value === "day") return dayText(day.value, { weekday: month, day: "numeric", month, ...year });
+  if (view.value === "tasks") return tt("tasks");
   if (view.value === "month") return dayText(day.value, { month: "long", ...year });
   return formatter({ day: "numeric", month, ...year, timeZone: "UTC" }).formatRange(dateOf(list[0]!), dateOf(list[list.length - 1]!));
 }
 
-export const viewName = (v: View): string => tk(v);
+export const viewName = (v: View): string => (v === "tasks" ? tt("tasks") : tk(v));

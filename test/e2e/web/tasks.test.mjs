@@ -1,0 +1,216 @@
+// Tasks. Each test has words of its own, so that none sees the tasks of another.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { barriers, base, browser, deliver, open, row, signInAt } from "./world.mjs";
+
+after(() => browser.close());
+
+const list = (page) => page.goto(`${base}/calendar/tasks`).then(() => page.waitForSelector(".tasks"));
+const task = (page, text) => page.locator(".task", { hasText: text }).first();
+const group = (page, name, text) => page.locator(`.tasks > section[aria-label="${name}"] .task`, { hasText: text });
+const toast = (page, text) => page.waitForSelector(`.toast:has-text("${text}")`);
+const day = (n) => new Date(Date.now() + n * 86_400_000).toISOString().slice(0, 10);
+
+async function enter(page, line) {
+  await page.fill("#quick", line);
+  await page.keyboard.press("Enter");
+}
+
+/** Fills the open editor in and saves. */
+async function write(page, fields) {
+  await page.waitForSelector(".event-form");
+  for (const [label, value] of Object.entries(fields)) {
+    const field = page.locator(".event-form").getByLabel(new RegExp(`^${label}`, "u")).first();
+    if ((await field.evaluate((e) => e.tagName)) === "SELECT") await field.selectOption({ label: value });
+    else await field.fill(value);
+  }
+  await page.click(".event-form button:has-text('Save')");
+  await page.waitForSelector(".event-form", { state: "detached" });
+}
+
+/** Asks Alice's tasks over CalDAV: the same objects by another door. */
+const dav = (method, path, body) => fetch(`${base}/dav/calendars/alice@example.com/${path}`, {
+  method, body, headers: { Authorization: `Basic ${Buffer.from("alice:demo").toString("base64")}`, "Content-Type": body?.startsWith("<") ? "application/xml" : "text/calendar", Depth: "1" },
+});
+/** The address and the text of the VTODO with a summary. */
+async function vtodo(summary) {
+  const query = '<C:calendar-query xmlns:D="DAV:" xmlns:C="urn:ietf:params:xml:ns:caldav"><D:prop><C:calendar-data/></D:prop><C:filter><C:comp-filter name="VCALENDAR"><C:comp-filter name="VTODO"/></C:comp-filter></C:filter></C:calendar-query>';
+  const text = await (await dav("REPORT", "tasks/", query)).text();
+  const found = text.split("</D:response>").find((part) => part.includes(`SUMMARY:${summary}`));
+  return found && { name: /([^/]+\.ics)<\/D:href>/u.exec(found)[1], text: found };
+}
+
+test("a line becomes a task; it is ticked, and CalDAV has the same object", async () => {
+  const page = await open();
+  await signInAt(page, "/calendar/tasks", ".tasks");
+  await page.fill("#quick", "Pay the rent tomorrow !");
+  await page.waitForSelector("#quick-says:has-text('Pay the rent'):has-text('High')");
+  await page.keyboard.press("Enter");
+  await group(page, "Tomorrow", "Pay the rent").waitFor();
+  await toast(page, "Task added: Pay the rent");
+  const made = await vtodo("Pay the rent");
+  assert.match(made.text, /DUE;VALUE=DATE:\d{8}/u);
+  assert.match(made.text, /PRIORITY:1/u);
+  await task(page, "Pay the rent").locator("input").check();
+  await toast(page, "Done: Pay the rent");
+  await page.waitForSelector(".done-tasks summary");
+  assert.match((await vtodo("Pay the rent")).text, /STATUS:COMPLETED/u);
+  await page.locator(".toast", { hasText: "Done: Pay the rent" }).locator("button").click();
+  await group(page, "Tomorrow", "Pay the rent").waitFor();
+  assert.doesNotMatch((await vtodo("Pay the rent")).text, /COMPLETED/u);
+  // What another program changes comes by push.
+  const text = `BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VTODO\r\nUID:${/UID:(\S+?)(?:&#xD;|\s)/u.exec(made.text)[1]}\r\nDTSTAMP:20260101T000000Z\r\nSUMMARY:Pay the rent late\r\nEND:VTODO\r\nEND:VCALENDAR\r\n`;
+  assert.equal((await dav("PUT", `tasks/${made.name}`, text)).status, 204);
+  await group(page, "No due date", "Pay the rent late").waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("lines in three languages have their days and hours", async () => {
+  const page = await open({ language: "de-DE" });
+  await signInAt(page, "/calendar/tasks", ".tasks");
+  await enter(page, "Miete zahlen morgen 15 Uhr");
+  await group(page, "Morgen", "Miete zahlen").waitFor();
+  await page.locator(".task", { hasText: "Miete zahlen" }).getByText("15:00").waitFor();
+  await page.context().close();
+  const other = await open({ language: "zh-CN" });
+  await signInAt(other, "/calendar/tasks", ".tasks");
+  await enter(other, "明天交水费");
+  await group(other, "明天", "交水费").waitFor();
+  assert.deepEqual(other.wrong, []);
+  await other.context().close();
+});
+
+test("a task is written, changed, moved to another list and deleted", async () => {
+  const page = await open();
+  await signInAt(page, "/calendar/tasks", ".tasks");
+  await page.click("button[aria-label='New task list']");
+  await page.fill("dialog.sheet input", "Household");
+  await page.click("dialog.sheet button:has-text('Save')");
+  await page.waitForSelector(".shelf:has-text('Household')");
+  await page.keyboard.press("n");
+  await write(page, { Title: "Paint the door", Due: day(3), Time: "09:30", Priority: "Medium", Notes: "Blue, two coats" });
+  await group(page, "Next 7 days", "Paint the door").waitFor();
+  await task(page, "Paint the door").getByText("Blue, two coats").waitFor();
+  await task(page, "Paint the door").locator(".task-open").click();
+  await write(page, { Title: "Paint both doors", List: "Household", State: "In progress", Due: "" });
+  await group(page, "No due date", "Paint both doors").getByText("Household").waitFor();
+  await task(page, "Paint both doors").getByText("In progress").waitFor();
+  await page.locator(".shelf", { hasText: "Household" }).locator("input").uncheck();
+  await page.waitForFunction(() => !document.querySelector(".tasks").textContent.includes("Paint both doors"));
+  await page.locator(".shelf", { hasText: "Household" }).locator("input").check();
+  await task(page, "Paint both doors").locator(".task-open").focus();
+  await page.keyboard.press("y");
+  await page.waitForSelector(".done-tasks");
+  await page.locator(".toast", { hasText: "Done: Paint both doors" }).locator("button").click();
+  await task(page, "Paint both doors").locator(".task-open").focus();
+  await page.keyboard.press("#");
+  await toast(page, "Task deleted: Paint both doors");
+  await page.waitForFunction(() => !document.querySelector(".tasks").textContent.includes("Paint both doors"));
+  await page.locator(".toast", { hasText: "Task deleted" }).locator("button").click();
+  await task(page, "Paint both doors").waitFor();
+  await page.locator(".shelf", { hasText: "Household" }).hover();
+  await page.click("button[aria-label='More for Household']");
+  await page.click(".menu button:has-text('Delete list')");
+  await page.click("dialog.sheet button:has-text('Delete')");
+  await page.waitForFunction(() => !document.querySelector(".side").textContent.includes("Household"));
+  assert.equal(await page.locator(".task", { hasText: "Paint both doors" }).count(), 0);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("a task that repeats: one time is done, the next one comes; the views show both on their days", async () => {
+  const page = await open();
+  await signInAt(page, "/calendar/tasks", ".tasks");
+  await page.keyboard.press("n");
+  await write(page, { Title: "Water the garden", Due: day(0), Repeat: "Every day" });
+  await group(page, "Today", "Water the garden").waitFor();
+  await task(page, "Water the garden").locator("input").click(); // the next time takes its place
+  await toast(page, "Done: Water the garden");
+  await group(page, "Tomorrow", "Water the garden").waitFor();
+  assert.equal(await page.locator(".tasks > section .task", { hasText: "Water the garden" }).count(), 1);
+  for (const view of ["day", "agenda"]) {
+    await page.goto(`${base}/calendar/${view}/${day(0)}`);
+    await page.waitForSelector(".task-chip.done:has-text('Water the garden')");
+  }
+  await page.goto(`${base}/calendar/week/${day(7)}`);
+  await page.waitForSelector(".lane .task-chip:has-text('Water the garden'):not(.done)");
+  await page.locator(".lane .task-chip", { hasText: "Water the garden" }).first().locator("button").click();
+  await page.waitForSelector(".event-form :text('Changes are for all times')");
+  await page.click(".event-form button:has-text('Skip this time')");
+  await toast(page, "Skipped: Water the garden");
+  // Far ahead too: the days that the calendar shows are read.
+  await page.goto(`${base}/calendar/week/${day(200)}`);
+  await page.waitForSelector(".lane .task-chip:has-text('Water the garden')");
+  await list(page);
+  await task(page, "Water the garden").locator(".task-open").click();
+  await write(page, { "First due": day(2) });
+  await group(page, "Next 7 days", "Water the garden").waitFor();
+  await task(page, "Water the garden").locator(".task-open").click();
+  await page.click(".event-form button:has-text('Delete')");
+  await page.waitForFunction(() => !document.querySelector(".tasks > section, .tasks")?.textContent.includes("Water the garden"));
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("a task from a message leads back to it", async () => {
+  await deliver("x@other.example", "bob@example.com", "From: Xenia <x@other.example>\nTo: bob@example.com\nSubject: Please send the form\nMessage-ID: <form%7@other.example>\nDate: Thu, 26 Nov 2026 10:00:00 +0000\n\nThe form, please.\n");
+  const page = await open();
+  await signInAt(page, "/mail/inbox", ".row .subject", "bob");
+  await row(page, "Please send the form").click();
+  await page.waitForSelector(".pane.read .bar");
+  await page.locator(".pane.read .bar button[aria-label='More']").click();
+  await page.click(".menu button:has-text('Add to tasks')");
+  await page.locator(".toast", { hasText: "Task added" }).locator("button").click();
+  await page.waitForSelector(".event-form button:has-text('Open the message')");
+  await page.click(".event-form button:has-text('Open the message')");
+  await page.waitForURL("**/mail/**message=**");
+  await page.waitForSelector(".reader h1:has-text('Please send the form')");
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("tasks are read without the server; a change says that it failed", async () => {
+  const page = await open();
+  await signInAt(page, "/calendar/tasks", ".tasks");
+  await enter(page, "Read offline");
+  await toast(page, "Task added: Read offline");
+  await page.waitForFunction(() => navigator.serviceWorker?.controller);
+  await page.context().setOffline(true);
+  await page.reload();
+  await task(page, "Read offline").waitFor();
+  await task(page, "Read offline").locator("input").click();
+  await toast(page, "nothing was changed");
+  await page.context().setOffline(false);
+  await page.context().close();
+});
+
+test("nobody is kept out: in light, in dark and on a telephone, by keys", async () => {
+  for (const size of [{}, { dark: true }, { width: 390, height: 844 }]) {
+    const page = await open(size);
+    await signInAt(page, "/calendar/tasks", ".tasks");
+    if (!size.width && !size.dark) for (const line of ["Oldest of all !", "Second tomorrow", "Third in 3 days"]) { await enter(page, line); await page.waitForSelector(`.task:has-text("${line.split(" ")[0]}")`); }
+    await task(page, "Third").waitFor();
+    assert.deepEqual(await barriers(page), []);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+    await page.locator("body").click({ position: { x: 2, y: 2 } });
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowDown");
+    assert.ok(await page.evaluate(() => document.activeElement.dataset.task));
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".event-form");
+    assert.deepEqual(await barriers(page), []);
+    if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/editor-${size.dark ? "dark" : (size.width ?? "light")}.png` });
+    await page.keyboard.press("Escape");
+    await page.waitForSelector(".event-form", { state: "detached" });
+    if (process.env.SHOTS) {
+      await page.screenshot({ path: `${process.env.SHOTS}/tasks-${size.dark ? "dark" : (size.width ?? "light")}.png` });
+      await page.goto(`${base}/calendar/week/${day(0)}`);
+      await page.waitForSelector(".lane .task-chip");
+      await page.screenshot({ path: `${process.env.SHOTS}/week-${size.dark ? "dark" : (size.width ?? "light")}.png` });
+    }
+    assert.deepEqual(page.wrong, []);
+    await page.context().close();
+  }
+});

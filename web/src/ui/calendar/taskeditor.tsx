@@ -1,0 +1,164 @@
+// The editor of a task. Of one that repeats it changes the series; the check mark alone is for one time.
+
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import type { CalendarEvent } from "../../jmap/calendar";
+import type { Progress, Task } from "../../jmap/tasks";
+import { viewZone } from "../../state/calendars";
+import { addDays, type Day } from "../../state/days";
+import { firstFitting, readRepeat, rulesOf, shiftSeries, type Repeat } from "../../state/recur";
+import { closeQuery } from "../../state/route";
+import { changeTask, createTask, defaultList, mayWriteList, moveTask, readTask, taskLists, taskOf, type ShownTask, type TaskPatch } from "../../state/tasks";
+import { instant, isZone, localTime } from "../../state/zone";
+import { t } from "../../text";
+import { tk } from "../../text/calendar";
+import { tt } from "../../text/tasks";
+import { Frame } from "../above";
+import { Icon } from "../icons";
+import { tell } from "./open";
+import { RepeatFields } from "./repeat";
+import { deleteTask, dueAt, dueText, messageOf, openMessage } from "./taskopen";
+import { today } from "./view";
+
+interface Form {
+  title: string;
+  list: string;
+  day: Day | "";
+  time: string;
+  priority: number;
+  progress: Progress;
+  notes: string;
+  repeat: Repeat;
+}
+
+const priorities = [{ n: 0, text: "priorityNone" }, { n: 1, text: "priorityHigh" }, { n: 5, text: "priorityMedium" }, { n: 9, text: "priorityLow" }] as const;
+const states: Progress[] = ["needs-action", "in-process", "completed", "cancelled"];
+
+/** The due time of a task on the viewer's clocks. */
+function dueOf(task: Task): { day: Day | ""; time: string } {
+  const due = task.due ?? task.start ?? "";
+  if (!due || task.showWithoutTime) return { day: due.slice(0, 10), time: "" };
+  const here = localTime(instant(due, isZone(task.timeZone) ? task.timeZone : viewZone.value), viewZone.value);
+  return { day: here.slice(0, 10), time: here.slice(11, 16) };
+}
+
+function formOf(task: Task | undefined, list: string): Form {
+  const { day, time } = task ? dueOf(task) : { day: "" as const, time: "" };
+  const start = task?.start?.slice(0, 10) ?? (day || today.value);
+  return { title: task?.title ?? "", list, day, time, priority: task?.priority ?? 0, progress: task?.progress ?? "needs-action", notes: task?.description ?? "", repeat: readRepeat(task?.recurrenceRules, start) };
+}
+
+const minutesOf = (time: string): number | undefined => (time ? Number(time.slice(0, 2)) * 60 + Number(time.slice(3, 5)) : undefined);
+
+/** The changes of the due time; undefined: the rule of the series cannot follow it. A task that repeats has a start, at which it is due. */
+function timesOf(was: Task | undefined, first: Form, f: Form): TaskPatch | undefined {
+  const rule = JSON.stringify(f.repeat) !== JSON.stringify(first.repeat);
+  const repeats = f.repeat.kind !== "never";
+  const moved = f.day !== first.day || f.time !== first.time;
+  if (!moved && !rule) return {};
+  const day = f.day && rule ? firstFitting(f.repeat, f.day) : f.day;
+  const at: TaskPatch = moved || day !== first.day || !was ? dueAt(day || undefined, minutesOf(f.time)) : {};
+  if (rule) return { ...at, start: repeats ? (at.due ?? was?.start ?? was?.due ?? null) : null, recurrenceRules: rulesOf(f.repeat, day || today.value), ...(repeats ? {} : { recurrenceOverrides: null }) };
+  if (!was?.recurrenceRules?.length || !was.start) return { ...at, start: null };
+  const by = Math.round((Date.parse(`${at.due}Z`) - Date.parse(`${was.due ?? was.start}Z`)) / 60_000);
+  const series = shiftSeries({ ...was, start: was.start } as unknown as CalendarEvent, by);
+  return series && ({ ...at, ...series } as TaskPatch);
+}
+
+function changes(was: Task | undefined, first: Form, f: Form): TaskPatch | undefined {
+  const times = timesOf(was, first, f);
+  if (!times) return undefined;
+  const progress = f.progress === first.progress ? {} : { progress: f.progress, percentComplete: f.progress === "completed" ? 100 : null };
+  return {
+    ...(f.title.trim() === first.title ? {} : { title: f.title.trim() }), ...(f.notes === first.notes ? {} : { description: f.notes }),
+    ...(f.priority === first.priority ? {} : { priority: f.priority }), ...progress, ...times,
+  };
+}
+
+/** The layer of the task that the address names, or of a new one. */
+export function TaskEditor({ of: key }: { of: string }) {
+  const s = taskOf(key);
+  const whole = useSignal<Task | null>(null);
+  const failed = useSignal(false);
+  useEffect(() => {
+    if (!s) return;
+    const id = s.task.baseTaskId ?? s.task.id;
+    void readTask(s.account, id).then((task) => {
+      if (task) whole.value = task;
+      else failed.value = true;
+    }, () => (failed.value = true));
+  }, [key, !s]);
+  if (key !== "new" && !s) return null;
+  // Without the server the task is shown as it is known; saving says why it fails.
+  const task = key === "new" ? undefined : (whole.value ?? (failed.value ? s!.task : null));
+  return task === null ? null : <Fields key={key} s={s} task={task} />;
+}
+
+function Fields({ s, task }: { s: ShownTask | undefined; task: Task | undefined }) {
+  const first = useRef(formOf(task, s?.list.key ?? defaultList.peek()?.key ?? "")).current;
+  const form = useSignal<Form>(first);
+  const problem = useSignal("");
+  const saving = useSignal(false);
+  const title = useRef<HTMLInputElement>(null);
+  const f = form.value;
+  const set = (change: Partial<Form>) => { problem.value = ""; form.value = { ...form.value, ...change }; };
+  useEffect(() => { if (!task) title.current!.focus(); }, []);
+  const may = !s || mayWriteList(s.list);
+  const repeats = f.repeat.kind !== "never";
+  const lists = taskLists.value.filter((l) => mayWriteList(l) && (!s || l.account === s.account));
+  const save = async () => {
+    if (!f.title.trim()) return void (problem.value = tt("titleNeeded"));
+    if (repeats && !f.day) return void (problem.value = tt("dueNeeded"));
+    const patch = changes(task, first, f);
+    if (!patch) return void (problem.value = tk("cannotMove"));
+    const list = taskLists.value.find((l) => l.key === f.list);
+    if (!list) return;
+    saving.value = true;
+    const bad = await store(s, task, list, patch);
+    saving.value = false;
+    if (bad) tell(bad);
+    else closeQuery("task");
+  };
+  const mid = task ? messageOf(task) : "";
+  return (
+    <Frame title={task ? tt("editTask") : tt("newTask")} onClose={() => closeQuery("task")}>
+      <form class="event-form" onSubmit={(e) => { e.preventDefault(); void save(); }}>
+        <label class="field"><span>{tk("title")}</span><input class="title-input" ref={title} value={f.title} disabled={!may} onInput={(e) => set({ title: e.currentTarget.value })} autocomplete="off" /></label>
+        {s?.repeats && <p class="quiet">{tt("seriesNote")}</p>}
+        <div class="task-fields">
+          <label class="field"><span>{tt(s?.repeats ? "firstDue" : "due")}</span><input type="date" value={f.day} disabled={!may} onInput={(e) => set({ day: e.currentTarget.value, ...(e.currentTarget.value ? {} : { time: "" }), ...(repeats ? {} : { repeat: readRepeat(null, e.currentTarget.value || today.value) }) })} /></label>
+          <label class="field"><span>{tt("dueTime")}</span><input type="time" value={f.time} disabled={!may || !f.day} onInput={(e) => set({ time: e.currentTarget.value })} /></label>
+          <label class="field"><span>{tt("priority")}</span><select value={f.priority} disabled={!may} onChange={(e) => set({ priority: Number(e.currentTarget.value) })}>{priorities.map((p) => <option key={p.n} value={p.n}>{tt(p.text)}</option>)}{!priorities.some((p) => p.n === f.priority) && <option value={f.priority}>{f.priority}</option>}</select></label>
+          {task && !s?.repeats && <label class="field"><span>{tt("progress")}</span><select value={f.progress} disabled={!may} onChange={(e) => set({ progress: e.currentTarget.value as Progress })}>{(states.includes(f.progress) ? states : [...states, f.progress]).map((p) => <option key={p} value={p}>{tt(p)}</option>)}</select></label>}
+          <label class="field"><span>{tt("list")}</span><select value={f.list} disabled={!may} onChange={(e) => set({ list: e.currentTarget.value })}>{(lists.some((l) => l.key === f.list) || !s ? lists : [s.list, ...lists]).map((l) => <option key={l.key} value={l.key}>{l.name}{l.owner && ` · ${l.owner}`}</option>)}</select></label>
+        </div>
+        {may && f.day && <RepeatFields repeat={f.repeat} first={f.day} set={(repeat) => set({ repeat: repeat.until < f.day ? { ...repeat, until: addDays(f.day as Day, 90) } : repeat })} asBefore={first.repeat.kind === "asBefore"} />}
+        <label class="field"><span>{tt("notes")}</span><textarea rows={4} value={f.notes} disabled={!may} onInput={(e) => set({ notes: e.currentTarget.value })} /></label>
+        {mid && <p><button type="button" class="button" onClick={() => void openMessage(mid)}><Icon name="unread" />{tt("openMessage")}</button></p>}
+        {problem.value && <p class="said" role="alert">{problem.value}</p>}
+        <div class="ends">
+          {s && may && <span class="start with-icon">
+            <button type="button" class="button" onClick={() => deleteTask(s)}><Icon name="trash" />{t("delete")}</button>
+            {s.task.recurrenceId && <button type="button" class="button" title={dueText(s)} onClick={() => deleteTask(s, true)}>{tt("skip")}</button>}
+          </span>}
+          <button type="button" class="button" onClick={() => closeQuery("task")}>{t("cancel")}</button>
+          {may && <button class="button primary" disabled={saving.value}>{t("save")}</button>}
+        </div>
+      </form>
+    </Frame>
+  );
+}
+
+/** Carries out what the form changed: in the list that it names. */
+async function store(s: ShownTask | undefined, task: Task | undefined, list: (typeof taskLists.value)[number], patch: TaskPatch) {
+  if (!s || !task) {
+    const made = await createTask(list, patch);
+    return typeof made === "string" ? undefined : made;
+  }
+  if (list.key !== s.list.key) {
+    const bad = await moveTask(s, list);
+    if (bad) return bad;
+  }
+  return Object.keys(patch).length > 0 ? changeTask(s, patch, task.id) : undefined;
+}
+
