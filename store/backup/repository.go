@@ -16,6 +16,7 @@ import (
 
 	"doublet/env"
 	"doublet/store"
+	"doublet/store/archive"
 )
 
 // Generation is one backup: the store at one moment.
@@ -33,6 +34,8 @@ type Generation struct {
 	Bytes  uint64 `json:"bytes"`
 	Copied uint64 `json:"copied"`
 	Files  []File `json:"files"`
+	// Archive is its place in the archive of the log, nil if the store was not archived.
+	Archive *archive.Point `json:"archive,omitempty"`
 	// Checked is the result of its last check.
 	Checked Checked `json:"-"`
 	// Damage is set if the generation cannot be used, because its manifest is unusable or its check failed.
