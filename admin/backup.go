@@ -122,7 +122,7 @@ func backups() []*Verb {
 				return rows(ShowGeneration)(backup.List(c.Env, dir))
 			}),
 		define("backup prune", "remove old generations, with the files that only they need",
-			func(_ context.Context, c *Call, a *BackupPrune) (Pruned, error) {
+			func(ctx context.Context, c *Call, a *BackupPrune) (Pruned, error) {
 				dir, err := c.backupDir(a.Dir)
 				if err != nil {
 					return Pruned{}, err
@@ -130,7 +130,7 @@ func backups() []*Verb {
 				if a.Keep < 1 {
 					return Pruned{}, fmt.Errorf("%w: keep at least one generation", ErrUsage)
 				}
-				p, err := backup.Prune(c.Env, dir, a.Keep)
+				p, err := backup.Prune(ctx, c.Env, dir, a.Keep)
 				return Pruned{p.Generations, p.Files, Size(p.Bytes), p.Uncounted}, err
 			}, changes),
 		define("backup verify", "read a generation, compare it with its checksums and check the store in it",

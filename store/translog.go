@@ -40,10 +40,10 @@ type LogPart struct {
 	More bool
 }
 
-// keptName is the folder, in the folder of the log, of files that the engine has no use for any more and that are not
+// KeptName is the folder, in the folder of the log, of files that the engine has no use for any more and that are not
 // archived yet.
 // It is where the engine's ArchiveCleaner moves files.
-const keptName = "archive"
+const KeptName = "archive"
 
 // timeMark begins the log data that holds the time of a batch: nanoseconds since 1970, 8 bytes.
 const timeMark = 't'
@@ -66,7 +66,7 @@ type SegmentPosition struct {
 }
 
 // keepingFS is the file system of an engine whose log is archived. The engine's ArchiveCleaner moves every file that it
-// has no use for any more to the folder keptName. Of these only the log stays.
+// has no use for any more to the folder KeptName. Of these only the log stays.
 type keepingFS struct{ vfs.FS }
 
 // Unwrap implements vfs.FS.
@@ -74,22 +74,46 @@ func (k keepingFS) Unwrap() vfs.FS { return k.FS }
 
 // Rename implements vfs.FS.
 func (k keepingFS) Rename(from, to string) error {
-	if _, _, ok := wal.ParseLogFilename(k.PathBase(to)); !ok && k.PathBase(k.PathDir(to)) == keptName {
+	if _, _, ok := wal.ParseLogFilename(k.PathBase(to)); !ok && k.PathBase(k.PathDir(to)) == KeptName {
 		return k.Remove(from)
 	}
-	return k.FS.Rename(from, to)
+	if k.PathBase(k.PathDir(to)) != KeptName {
+		return k.FS.Rename(from, to)
+	}
+	// The new name is durable before the old one goes. A crash leaves both, and the next start repeats this.
+	if err := k.Link(from, to); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := syncDir(k.FS, k.PathDir(to)); err != nil {
+		return err
+	}
+	return k.Remove(from)
+}
+
+func syncDir(fs vfs.FS, dir string) error {
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // prepareLog makes the files of the log durable before the engine reads them, so that what it recovers from them cannot
 // be lost from them afterwards. Without KeepLog it removes the files that an earlier start kept.
 func (s *Store) prepareLog() error {
 	dir := s.places().Log
-	kept := s.env.FS.PathJoin(dir, keptName)
+	kept := s.env.FS.PathJoin(dir, KeptName)
 	if !s.opt.KeepLog {
 		return s.env.FS.RemoveAll(kept)
 	}
+	if err := s.env.FS.MkdirAll(kept, 0o700); err != nil {
+		return err
+	}
+	if err := syncDirs(s.env.FS, dir); err != nil {
+		return err
+	}
 	names, err := s.env.FS.List(dir)
-	if err != nil && !isNotExist(err) {
+	if err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -159,7 +183,7 @@ func (l *transactionLog) logs() (out []wal.LogicalLog, err error) {
 	return out, nil
 }
 
-func (l *transactionLog) keptDir() string { return l.env.FS.PathJoin(l.places().Log, keptName) }
+func (l *transactionLog) keptDir() string { return l.env.FS.PathJoin(l.places().Log, KeptName) }
 
 // NewestLog returns the start of the newest file of the log. Everything that is written from now on is after it.
 func (l *transactionLog) NewestLog() (LogPosition, error) {

@@ -146,10 +146,10 @@ func (a *Archive) Range(p *Point) (r Range, ok bool) {
 		return r, false
 	}
 	_, through := t.after(p.Step)
-	if through < nanos(p.Captured) {
+	if through <= nanos(p.Captured) {
 		return r, false // the log that the backup has seen is not archived yet
 	}
-	return Range{p.Captured, time.Unix(0, through)}, true
+	return Range{p.Captured, time.Unix(0, through-1)}, true
 }
 
 // Join returns ranges in ascending order, those that touch as one.
@@ -239,7 +239,7 @@ func (a *Archive) steps(p *Point, to time.Time) ([]named, error) {
 		return nil, fmt.Errorf("%w: %s", ErrNoMoment, to.Format(time.RFC3339Nano))
 	}
 	steps, _ := a.find(p.Timeline).after(p.Step)
-	if i := slices.IndexFunc(steps, func(n named) bool { return n.through >= nanos(to) }); i >= 0 {
+	if i := slices.IndexFunc(steps, func(n named) bool { return n.through > nanos(to) }); i >= 0 {
 		steps = steps[:i+1]
 	}
 	return steps, nil

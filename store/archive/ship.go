@@ -318,10 +318,10 @@ func (s *Shipper) advance(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	if p.More {
-		// Every change before a change of this part is in this part or before it.
+		// What was acknowledged before the time of a change of this part precedes that change in the log.
 		through = s.st.Through
 		if !p.Last.IsZero() {
-			through = max(through, nanos(p.Last)-1)
+			through = max(through, nanos(p.Last))
 		}
 	}
 	if err := s.segments(ctx); err != nil {

@@ -28,8 +28,8 @@ const (
 type step struct {
 	Timeline string `json:"timeline"`
 	Number   uint64 `json:"step"`
-	// Through is the time up to which this step and those before it contain every acknowledged change, in nanoseconds
-	// since 1970.
+	// Through is a time in nanoseconds since 1970: this step and those before it contain every change that was
+	// acknowledged before it.
 	Through int64 `json:"through"`
 	// Segment is set if the content is a part of an object segment, from From on. Key identifies the segment: numbers may
 	// come again. Otherwise the content is a part of the log.

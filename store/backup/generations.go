@@ -8,6 +8,8 @@ import (
 	"io/fs"
 
 	"doublet/env"
+	"doublet/store/archive"
+	"doublet/store/blob"
 )
 
 // List returns the generations of a backup folder, oldest first. If a manifest cannot be used, its generation has
@@ -61,7 +63,7 @@ type Pruned struct {
 // Prune keeps the latest generations and removes the others, with the pieces that only they need. Generations that are
 // damaged or were never checked do not count towards keep. They are removed when they are older than those kept. So an
 // unusable backup never replaces a usable one.
-func Prune(e *env.Env, dir string, keep int) (out Pruned, err error) {
+func Prune(ctx context.Context, e *env.Env, dir string, keep int) (out Pruned, err error) {
 	if keep < 1 {
 		return out, fmt.Errorf("backup: keep at least one generation")
 	}
@@ -98,7 +100,25 @@ func Prune(e *env.Env, dir string, keep int) (out Pruned, err error) {
 	if err := syncDir(e.FS, r.dir); err != nil {
 		return out, fmt.Errorf("backup: %w", err)
 	}
-	out.Files, out.Bytes, err = r.collectGarbage()
+	if out.Files, out.Bytes, err = r.collectGarbage(); err != nil {
+		return out, err
+	}
+	a, err := archive.Open(ctx, blob.Folder(e.FS, dir))
+	if err != nil {
+		return out, err
+	}
+	// A damaged generation may be mended by the next backup, and keeps its part of the archive until it is removed.
+	var points []*archive.Point
+	for _, g := range r.generations {
+		if g.unread {
+			return out, nil // its place in the archive is not known
+		}
+		if g.Archive != nil {
+			points = append(points, g.Archive)
+		}
+	}
+	steps, bytes, err := a.Thin(ctx, points)
+	out.Files, out.Bytes = out.Files+steps, out.Bytes+bytes
 	return out, err
 }
 

@@ -58,6 +58,9 @@ type Piece struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
+
+	// dir is the folder of a piece that is not in the backup folder.
+	dir string
 }
 
 const (
