@@ -134,14 +134,10 @@ func backups() []*Verb {
 				return Pruned{p.Generations, p.Files, Size(p.Bytes), p.Uncounted}, err
 			}, changes),
 		define("backup verify", "read a generation, compare it with its checksums and check the store in it",
-			func(ctx context.Context, c *Call, a *BackupVerify) (Generation, error) {
-				dir, err := c.backupDir(a.Dir)
-				if err != nil {
-					return Generation{}, err
-				}
-				g, err := backup.Verify(ctx, c.Env, dir, uint64(max(a.At, 0)), c.backupOptions(0))
-				return ShowGeneration(g), err
-			}, yields),
+			backupVerify, yields,
+			long("Reads the archive in the folder, too, and says which moments can be restored; it fails if a part of the archive "+
+				"is damaged or missing.")),
+		define("backup moments", "the moments that can be restored with --to", backupMoments),
 	}
 }
 

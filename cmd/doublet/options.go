@@ -54,6 +54,7 @@ func storeOptions(e *env.Env, cfg *config.Config, stats *stat.Tree) store.Option
 		FloorPercent: int(nonZero(int64(cfg.Store.SpaceFloorPercent))),
 		Indexes:      slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), groupware.Indexes()),
 		Stats:        stats,
+		KeepLog:      cfg.Archive.Target != "",
 		OnFatal: func(err error) {
 			e.Log.Error("transaction log failed, so nothing can be acknowledged: the process exits and recovers at "+
 				"its next start", "error", err)

@@ -176,7 +176,9 @@ func segmentSize(f env.File) (int64, string, error) {
 	return info.Size(), key, err
 }
 
-func (s *segmentFiles) replace(id uint64, content []byte) error { return writeFile(s.fs, s.path(id), content) }
+func (s *segmentFiles) replace(id uint64, content []byte) error {
+	return writeFile(s.fs, s.path(id), content)
+}
 
 func (s *segmentFiles) add(id uint64, n int64, content []byte) error {
 	return appendFile(s.fs, s.path(id), n, content)
