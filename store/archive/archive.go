@@ -88,13 +88,18 @@ func Open(ctx context.Context, blobs blob.Store) (*Archive, error) {
 		}
 	}
 	for _, t := range a.timelines {
-		// A step that was on its way when the server stopped may be there twice. The next step follows the later one.
-		slices.SortFunc(t.steps, func(a, b named) int {
-			return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(b.through, a.through))
-		})
-		t.steps = slices.CompactFunc(t.steps, func(a, b named) bool { return a.number == b.number })
+		t.steps = sorted(t.steps)
 	}
 	return a, nil
+}
+
+// sorted returns steps in ascending order, each once.
+func sorted(steps []named) []named {
+	// A step that was on its way when the server stopped may be there twice. The next step follows the later one.
+	slices.SortFunc(steps, func(a, b named) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(b.through, a.through))
+	})
+	return slices.CompactFunc(steps, func(a, b named) bool { return a.number == b.number })
 }
 
 // readThrough reads the blob named through. One that is malformed counts as missing.

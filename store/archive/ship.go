@@ -40,6 +40,12 @@ const idleEvery = 10 * time.Second
 // retryBase is the least time between two attempts to take a backup.
 const retryBase = time.Minute
 
+// patience bounds the time in which the target takes one step. While it stalls, the bound of the log that waits is not
+// looked at.
+const patience = 2 * time.Minute
+
+var errStalled = errors.New("archive: the target has not taken a step for two minutes")
+
 // keyBytes is the length of the header of a segment.
 const keyBytes = 64
 
@@ -431,8 +437,13 @@ func (s *Shipper) ship(ctx context.Context, p *step, next place) error {
 // send sends the step that is on its way. It may have arrived before, so it is sent with the same content.
 func (s *Shipper) send(ctx context.Context) error {
 	n := s.st.Sending
-	if err := s.blobs.Put(ctx, stepName(s.st.Timeline, n.Step, n.Through), n.blob); err != nil {
-		return err
+	limited, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := s.env.Clock.AfterFunc(patience, func() { cancel(errStalled) })
+	err := s.blobs.Put(limited, stepName(s.st.Timeline, n.Step, n.Through), n.blob)
+	stop()
+	if err != nil {
+		return errors.Join(err, context.Cause(limited))
 	}
 	s.mu.Lock()
 	s.st.place, s.st.Sending = n.place, nil

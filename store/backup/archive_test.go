@@ -21,11 +21,18 @@ type target struct {
 	blob.Store
 	rng  *rand.Rand
 	away bool
+	// stalled lets Put wait until its caller gives up. It is called when Put waits.
+	stalled func()
 }
 
 var errAway = errors.New("503 slow down")
 
 func (t *target) Put(ctx context.Context, name string, content []byte) error {
+	if t.stalled != nil {
+		t.stalled()
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if !t.away {
 		return t.Store.Put(ctx, name, content)
 	}
@@ -292,6 +299,47 @@ func TestTargetAway(t *testing.T) {
 	for range 3 {
 		r.restore(r.times[r.rng.IntN(len(r.times))])
 	}
+}
+
+// TestTargetStalls lets the target not answer. The shipper gives up after a time and tries again later.
+func TestTargetStalls(t *testing.T) {
+	t.Parallel()
+	r := newRecorded(t, 6, archive.Options{})
+	r.turn()
+	r.base()
+	r.steps(5, 1)
+	want := doneAt{r.f.Time.Now(), r.done()}
+	r.target.stalled = func() { r.f.Time.Advance(time.Hour) }
+	if err := r.ship.Turn(context.Background()); !errors.Is(err, context.Canceled) {
+		t.Errorf("the target stalls: %v", err)
+	}
+	r.target.stalled = nil
+	r.end()
+	r.restore(want)
+}
+
+// TestTargetFull lets the target be full: backups fail, the log waits, and nothing is missing once there is room.
+func TestTargetFull(t *testing.T) {
+	t.Parallel()
+	r := newRecorded(t, 7, archive.Options{})
+	r.turn()
+	r.base()
+	full := env.WithFaults(r.f.Mem)
+	full.FailFrom(env.OpWrite, 1, env.ErrNoSpace)
+	r.target.Store = blob.Folder(full, "backup")
+	for range 40 {
+		r.second()
+		if err := r.ship.Turn(context.Background()); err != nil && !env.IsNoSpace(err) {
+			t.Fatal(err)
+		}
+	}
+	during := r.times[20]
+	if within(r.moments(), during.at) {
+		t.Error("a full target took the log")
+	}
+	r.target.Store = blob.Folder(r.f.FS, "backup")
+	r.end()
+	r.restore(during)
 }
 
 // TestGap lets more of the log wait than the bound. The archive gets a gap and begins anew; only moments in the gap are
