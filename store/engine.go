@@ -34,8 +34,8 @@ func openEngine(s *Store) (*pebble.DB, error) {
 		Logger:                      engineLog{s},
 		EventListener:               s.engineEvents(),
 	}
-	if s.opt.KeepLog {
-		o.FS, o.Cleaner = keepingFS{s.env.FS}, pebble.ArchiveCleaner{}
+	if s.opt.KeepLog > 0 {
+		o.FS, o.Cleaner = keepingFS{s.env.FS, s.opt.KeepLog}, pebble.ArchiveCleaner{}
 	}
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
 	for i := range o.Levels {

@@ -17,7 +17,7 @@ import (
 // begins at it, if it ends at that state or after it: the last change of each row decides.
 func Replay(e *env.Env, dir string, o Options, each func(apply func(batch []byte) error) error) (err error) {
 	o.fill()
-	o.KeepLog = false
+	o.KeepLog = 0
 	s := compose(e, dir, o)
 	if s.eng, err = openEngine(s); err != nil {
 		return err

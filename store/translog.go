@@ -66,8 +66,11 @@ type SegmentPosition struct {
 }
 
 // keepingFS is the file system of an engine whose log is archived. The engine's ArchiveCleaner moves every file that it
-// has no use for any more to the folder KeptName. Of these only the log stays.
-type keepingFS struct{ vfs.FS }
+// has no use for any more to the folder KeptName. Of these only the log stays, up to bound bytes.
+type keepingFS struct {
+	vfs.FS
+	bound int64
+}
 
 // Unwrap implements vfs.FS.
 func (k keepingFS) Unwrap() vfs.FS { return k.FS }
@@ -87,7 +90,41 @@ func (k keepingFS) Rename(from, to string) error {
 	if err := syncDir(k.FS, k.PathDir(to)); err != nil {
 		return err
 	}
-	return k.Remove(from)
+	return errors.Join(k.Remove(from), k.bounded(k.PathDir(to)))
+}
+
+// bounded removes the oldest files of the log beyond the bound. The archive finds that they are missing.
+func (k keepingFS) bounded(dir string) error {
+	files, total, err := keptLog(k.FS, dir)
+	for ; err == nil && total > k.bound && len(files) > 0; files = files[1:] {
+		err = k.Remove(k.PathJoin(dir, files[0].name))
+		total -= files[0].size
+	}
+	return err
+}
+
+// keptFile is a file of the log that the engine has no use for any more.
+type keptFile struct {
+	name   string
+	number wal.NumWAL
+	size   int64
+}
+
+// keptLog lists the kept files of the log in ascending order, and their bytes.
+func keptLog(files vfs.FS, dir string) (out []keptFile, total int64, err error) {
+	names, err := files.List(dir)
+	if err != nil && !isNotExist(err) {
+		return nil, 0, fmt.Errorf("store: list the kept log: %w", err)
+	}
+	for _, name := range names {
+		n, _, ok := wal.ParseLogFilename(name)
+		info, err := files.Stat(files.PathJoin(dir, name))
+		if ok && err == nil { // else it was removed meanwhile
+			out, total = append(out, keptFile{name, n, info.Size()}), total+info.Size()
+		}
+	}
+	slices.SortFunc(out, func(a, b keptFile) int { return cmp.Compare(a.number, b.number) })
+	return out, total, nil
 }
 
 func syncDir(fs vfs.FS, dir string) error {
@@ -103,7 +140,7 @@ func syncDir(fs vfs.FS, dir string) error {
 func (s *Store) prepareLog() error {
 	dir := s.places().Log
 	kept := s.env.FS.PathJoin(dir, KeptName)
-	if !s.opt.KeepLog {
+	if s.opt.KeepLog == 0 {
 		return s.env.FS.RemoveAll(kept)
 	}
 	if err := s.env.FS.MkdirAll(kept, 0o700); err != nil {
@@ -134,7 +171,7 @@ func (s *Store) prepareLog() error {
 // timed adds the present time to a batch that will be acknowledged, if the log is archived. The time is taken before the
 // batch is in the log. So every batch before an acknowledged one in the log has a time before its acknowledgement.
 func (c *core) timed(b *pebble.Batch) {
-	if !c.opt.KeepLog {
+	if c.opt.KeepLog == 0 {
 		return
 	}
 	v := binary.BigEndian.AppendUint64([]byte{timeMark}, uint64(c.env.Clock.Now().UnixNano()))
@@ -241,9 +278,9 @@ func (l *transactionLog) readLogFile(log wal.LogicalLog, p *LogPart, limit *int)
 			return nil // the end, also one that a crash left
 		case isNotExist(err): // it moved after it was listed
 			list, err := wal.Scan(wal.Dir{FS: l.env.FS, Dirname: l.keptDir()})
-			moved, ok := wal.Logs(list).Get(log.Num)
-			if err != nil || !ok || at.PhysicalFile != "" && l.env.FS.PathDir(at.PhysicalFile) == l.keptDir() {
-				return fmt.Errorf("%w: file %s does not exist: %w", ErrLogGap, log.Num, errors.Join(err, fs.ErrNotExist))
+			moved, ok := list.Get(log.Num)
+			if err != nil || !ok {
+				return errors.Join(fmt.Errorf("%w: file %s does not exist", ErrLogGap, log.Num), err)
 			}
 			return l.readLogFile(moved, p, limit)
 		case err != nil:
@@ -281,32 +318,22 @@ func (l *transactionLog) Archived(log LogPosition, segments SegmentPosition) err
 	l.mu.Lock()
 	l.shipped = segments
 	l.mu.Unlock()
-	names, err := l.env.FS.List(l.keptDir())
-	if err != nil && !isNotExist(err) {
-		return fmt.Errorf("store: list the kept log: %w", err)
-	}
-	for _, name := range names {
-		if n, _, ok := wal.ParseLogFilename(name); ok && uint64(n) < log.File {
-			if err := l.env.FS.Remove(l.env.FS.PathJoin(l.keptDir(), name)); err != nil {
-				return fmt.Errorf("store: remove archived log: %w", err)
-			}
+	files, _, err := keptLog(l.env.FS, l.keptDir())
+	for _, f := range files {
+		if uint64(f.number) >= log.File {
+			break
+		}
+		if rm := l.env.FS.Remove(l.env.FS.PathJoin(l.keptDir(), f.name)); rm != nil && !isNotExist(rm) {
+			err = errors.Join(err, fmt.Errorf("store: remove archived log: %w", rm))
 		}
 	}
-	return nil
+	return err
 }
 
-// KeptLog returns the bytes of the log that stay only until Archived.
-func (l *transactionLog) KeptLog() (total int64, err error) {
-	names, err := l.env.FS.List(l.keptDir())
-	if isNotExist(err) {
-		return 0, nil
-	}
-	for _, name := range names {
-		if info, err := l.env.FS.Stat(l.env.FS.PathJoin(l.keptDir(), name)); err == nil {
-			total += info.Size()
-		}
-	}
-	return total, err
+// KeptLog returns the bytes of the log that stay only until Archived, and their bound.
+func (l *transactionLog) KeptLog() (total, bound int64, err error) {
+	_, total, err = keptLog(l.env.FS, l.keptDir())
+	return total, l.opt.KeepLog, err
 }
 
 // LogBreaks counts the changes of the store that the log does not contain: ranges that were cut out. An archive of the
@@ -316,7 +343,7 @@ func (l *transactionLog) LogBreaks() (uint64, error) { return l.metaUint(metaBre
 // awaited reports whether a segment has to stay for the archive: because not all of it is archived, or because it is the
 // last one, whose number would be assigned again after a restart.
 func (l *transactionLog) awaited(seg object.SegmentInfo) bool {
-	if !l.opt.KeepLog {
+	if l.opt.KeepLog == 0 {
 		return false
 	}
 	l.mu.Lock()

@@ -91,8 +91,7 @@ func (h *server) startArchive(tasks *task.Supervisor) {
 		return
 	}
 	ship := archive.NewShipper(h.env, h.system.Store, blob.Folder(h.env.FS, a.Target), archive.Options{
-		Interval: a.Interval.Duration, Keep: int64(a.Keep), Rate: int64(a.Rate), BaseEvery: a.BaseEvery.Duration,
-		Stats: h.system.Stats,
+		Interval: a.Interval.Duration, Rate: int64(a.Rate), BaseEvery: a.BaseEvery.Duration, Stats: h.system.Stats,
 		Base: func(ctx context.Context) error {
 			_, err := h.running.Command(ctx, "backup", []string{a.Target}, func(admin.Progress) {})
 			return err

@@ -22,9 +22,6 @@ import (
 type Options struct {
 	// Interval is the time between two turns (3 s).
 	Interval time.Duration
-	// Keep bounds the bytes of the log that stay on this server while the target is away (4 GB). Beyond it the archive
-	// gets a gap and begins anew.
-	Keep int64
 	// Rate bounds the bytes sent per second; 0 means no bound.
 	Rate int64
 	// Base takes a backup of the store into the target. The shipper calls it in a goroutine of its own when a timeline has
@@ -40,8 +37,7 @@ const idleEvery = 10 * time.Second
 // retryBase is the least time between two attempts to take a backup.
 const retryBase = time.Minute
 
-// patience bounds the time in which the target takes one step. While it stalls, the bound of the log that waits is not
-// looked at.
+// patience bounds the time in which the target takes one step.
 const patience = 2 * time.Minute
 
 var errStalled = errors.New("archive: the target has not taken a step for two minutes")
@@ -86,6 +82,7 @@ type Shipper struct {
 	blobs blob.Store
 	o     Options
 	stat  counters
+	bases sync.WaitGroup
 
 	mu sync.Mutex // guards st.Based and the fields below
 	st state
@@ -102,9 +99,6 @@ func NewShipper(e *env.Env, s *store.Store, blobs blob.Store, o Options) *Shippe
 	if o.Interval <= 0 {
 		o.Interval = 3 * time.Second
 	}
-	if o.Keep <= 0 {
-		o.Keep = 4 << 30
-	}
 	if o.BaseEvery == 0 {
 		o.BaseEvery = 24 * time.Hour
 	}
@@ -113,8 +107,9 @@ func NewShipper(e *env.Env, s *store.Store, blobs blob.Store, o Options) *Shippe
 	return sh
 }
 
-// Run sends the log until ctx ends.
+// Run sends the log until ctx ends. It waits for a backup that is under way.
 func (s *Shipper) Run(ctx context.Context) error {
+	defer s.bases.Wait()
 	for failed := false; ; {
 		err := s.Turn(ctx)
 		if ctx.Err() != nil {
@@ -129,8 +124,9 @@ func (s *Shipper) Run(ctx context.Context) error {
 		if err == nil && failed {
 			s.env.Log.Info("archive: caught up")
 		}
-		failed = err != nil
-		s.base(ctx)
+		if failed = err != nil; !failed { // a target that is away gets no backup
+			s.base(ctx)
+		}
 		select {
 		case <-s.env.Clock.After(s.o.Interval):
 		case <-ctx.Done():
@@ -148,7 +144,9 @@ func (s *Shipper) base(ctx context.Context) {
 		return
 	}
 	s.asked, s.tried = true, now
+	s.bases.Add(1)
 	s.env.Go("archive base", func() {
+		defer s.bases.Done()
 		if err := s.Base(ctx); err != nil && ctx.Err() == nil {
 			s.env.Log.Error("archive: cannot take a backup, will retry", "error", err)
 		}
@@ -196,24 +194,28 @@ func (s *Shipper) Turn(ctx context.Context) error {
 	return errors.Join(err, s.bound())
 }
 
-// bound begins a new timeline if the log that waits for the target is too large.
+// bound looks at the log that waits for the target. Near its bound it warns, and begins a new timeline if the store has
+// removed what comes next.
 func (s *Shipper) bound() error {
-	kept, err := s.store.KeptLog()
+	kept, most, err := s.store.KeptLog()
 	if err != nil {
 		return err
 	}
+	near := kept > most/5*4
 	s.mu.Lock()
 	s.kept = kept
-	near := kept > s.o.Keep/5*4
 	warn := near && !s.near
 	s.near = near
 	s.mu.Unlock()
-	if kept > s.o.Keep {
-		return s.gap("the log that waits for the target is too large", nil)
+	if !near || s.st.Timeline == "" {
+		return nil
 	}
 	if warn {
 		s.env.Log.Warn("archive: the log that waits for the target is near its bound; beyond it the archive gets a gap",
-			"bytes", kept, "bound", s.o.Keep)
+			"bytes", kept, "bound", most)
+	}
+	if _, err := s.store.ReadLog(s.st.Log, 0); errors.Is(err, store.ErrLogGap) {
+		return s.gap("more of the log waited for the target than the bound", err)
 	}
 	return nil
 }
@@ -528,7 +530,10 @@ func (c *counters) init(s *Shipper, t *stat.Tree) {
 	t.GaugeFunc("Archive.Kept.Bytes", "bytes of the log that wait for the archive",
 		read(func() float64 { return float64(s.kept) }))
 	t.GaugeFunc("Archive.Kept.Maximum", "bytes of the log that may wait before the archive gets a gap",
-		func() float64 { return float64(s.o.Keep) })
+		func() float64 {
+			_, bound, _ := s.store.KeptLog()
+			return float64(bound)
+		})
 	t.GaugeFunc("Archive.Through", "time up to which everything is archived, seconds since 1970; 0 is never",
 		read(func() float64 { return float64(s.st.Through / int64(time.Second)) }))
 	t.GaugeFunc("Archive.LastBase", "when the last backup of this timeline was taken, seconds since 1970; 0 is never",

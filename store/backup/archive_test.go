@@ -67,13 +67,18 @@ type doneAt struct {
 
 func archivedOptions() store.Options {
 	o := storeOptions()
-	o.KeepLog, o.MemTableSize = true, 64<<10
+	o.KeepLog, o.MemTableSize = 1<<30, 64<<10
 	return o
 }
 
-func newRecorded(t *testing.T, seed uint64, o archive.Options) *recorded {
+func newRecorded(t *testing.T, seed uint64) *recorded {
 	t.Helper()
-	r := &recorded{model: newModelIn(t, env.Test(t), archivedOptions()), rng: rand.New(rand.NewPCG(seed, 18)), o: o}
+	return newRecordedWith(t, seed, archivedOptions())
+}
+
+func newRecordedWith(t *testing.T, seed uint64, o store.Options) *recorded {
+	t.Helper()
+	r := &recorded{model: newModelIn(t, env.Test(t), o), rng: rand.New(rand.NewPCG(seed, 18))}
 	if err := r.f.FS.MkdirAll("backup", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +198,7 @@ func TestMoments(t *testing.T) {
 	for seed := range uint64(long.Pick(4, 40)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			r := newRecorded(t, seed, archive.Options{})
+			r := newRecorded(t, seed)
 			r.turn()
 			r.base()
 			first := len(r.times)
@@ -238,7 +243,7 @@ func TestMoments(t *testing.T) {
 // TestMomentBetween restores a moment between two changes within one second.
 func TestMomentBetween(t *testing.T) {
 	t.Parallel()
-	r := newRecorded(t, 1, archive.Options{})
+	r := newRecorded(t, 1)
 	r.turn()
 	r.base()
 	var times []doneAt
@@ -256,7 +261,7 @@ func TestMomentBetween(t *testing.T) {
 // TestMomentRefused asks for moments that the archive lacks. The error names the nearest ones.
 func TestMomentRefused(t *testing.T) {
 	t.Parallel()
-	r := newRecorded(t, 2, archive.Options{})
+	r := newRecorded(t, 2)
 	r.f.Time.Advance(time.Hour)
 	r.turn()
 	r.base()
@@ -280,7 +285,7 @@ func TestMomentRefused(t *testing.T) {
 // TestTargetAway lets the target fail for an hour. What happened in that hour can be restored afterwards.
 func TestTargetAway(t *testing.T) {
 	t.Parallel()
-	r := newRecorded(t, 3, archive.Options{})
+	r := newRecorded(t, 3)
 	r.turn()
 	r.base()
 	r.target.away = true
@@ -304,7 +309,7 @@ func TestTargetAway(t *testing.T) {
 // TestTargetStalls lets the target not answer. The shipper gives up after a time and tries again later.
 func TestTargetStalls(t *testing.T) {
 	t.Parallel()
-	r := newRecorded(t, 6, archive.Options{})
+	r := newRecorded(t, 6)
 	r.turn()
 	r.base()
 	r.steps(5, 1)
@@ -321,7 +326,7 @@ func TestTargetStalls(t *testing.T) {
 // TestTargetFull lets the target be full: backups fail, the log waits, and nothing is missing once there is room.
 func TestTargetFull(t *testing.T) {
 	t.Parallel()
-	r := newRecorded(t, 7, archive.Options{})
+	r := newRecorded(t, 7)
 	r.turn()
 	r.base()
 	full := env.WithFaults(r.f.Mem)
@@ -346,7 +351,9 @@ func TestTargetFull(t *testing.T) {
 // lost, and they are refused.
 func TestGap(t *testing.T) {
 	t.Parallel()
-	r := newRecorded(t, 4, archive.Options{Keep: 300 << 10})
+	o := archivedOptions()
+	o.KeepLog = 300 << 10
+	r := newRecordedWith(t, 4, o)
 	r.turn()
 	r.base()
 	for range 30 {
@@ -360,7 +367,7 @@ func TestGap(t *testing.T) {
 	for range 400 {
 		r.second()
 		r.turn()
-		if kept, err := r.s.KeptLog(); err != nil || kept > 300<<10 {
+		if kept, _, err := r.s.KeptLog(); err != nil || kept > 300<<10 {
 			t.Fatalf("%d bytes of the log are kept: %v", kept, err)
 		}
 		during = r.times[len(r.times)-1]
@@ -386,7 +393,7 @@ func TestGap(t *testing.T) {
 func TestArchiveDamage(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
-		r := newRecorded(t, 5, archive.Options{})
+		r := newRecorded(t, 5)
 		r.turn()
 		r.base()
 		for range 60 {

@@ -54,7 +54,7 @@ func (r *repository) open(g *Generation, o store.Options) (*store.Store, error) 
 // mountedOptions returns the options of a store in a mounted file system.
 func mountedOptions(o store.Options) store.Options {
 	o.LogDir, o.IndexDir, o.SegmentsDir, o.FloorBytes, o.FloorPercent, o.Ballast, o.Still = "", "", "", -1, -1, -1, true
-	o.KeepLog = false
+	o.KeepLog = 0
 	return o
 }
 
