@@ -135,8 +135,8 @@ func backups() []*Verb {
 			}, changes),
 		define("backup verify", "read a generation, compare it with its checksums and check the store in it",
 			backupVerify, yields,
-			long("Reads the archive in the folder, too, and says which moments can be restored; it fails if a part of the archive "+
-				"is damaged or missing.")),
+			long("Reads the archive in the folder, too, and says which moments can be restored; it fails if a part of "+
+				"the archive\nis damaged or missing.")),
 		define("backup moments", "the moments that can be restored with --to", backupMoments),
 	}
 }

@@ -24,7 +24,8 @@ func ParseMoment(text string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t, nil
 	}
-	for _, form := range []string{"2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04"} {
+	for _, form := range []string{"2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04",
+		"2006-01-02T15:04"} {
 		if t, err := time.ParseInLocation(form, text, now.Location()); err == nil {
 			return t, nil
 		}
@@ -35,8 +36,8 @@ func ParseMoment(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%w: %q is not a moment such as 14:03:07, 2026-11-26 14:03:07 or 2026-11-26T14:03:07Z",
-		ErrUsage, text)
+	return time.Time{}, fmt.Errorf("%w: %q is not a moment such as 14:03:07, 2026-11-26 14:03:07 or "+
+		"2026-11-26T14:03:07Z", ErrUsage, text)
 }
 
 func showMoments(list []archive.Range, err error) ([]Moments, error) {

@@ -312,8 +312,8 @@ current one is removed as by db remove: for 30 days, db undo brings it back with
 backup.
 
 With --to, the database is restored as of any moment that the archive of the backup folder has (backup moments lists
-them). With --folder, one folder and the folders in it come back as new messages in the present mail file: beside what is
-there with --as, else under its own name, and a present folder of that name is renamed.`
+them). With --folder, one folder and the folders in it come back as new messages in the present mail file: beside what
+is there with --as, else under its own name, and a present folder of that name is renamed.`
 
 func restoreDatabase(ctx context.Context, c *Call, a *RestoreDatabase) (out RestoredDatabase, err error) {
 	dir, err := c.backupDir(a.Dir)

@@ -69,8 +69,8 @@ type Options struct {
 	// Indexes are derived rows that are updated in the same batch as every write.
 	Indexes []Index
 	// KeepLog, if it is not 0, keeps the files of the transaction log, and object segments, until they are archived
-	// (Archived), and writes into the log the time of each change. It bounds the bytes of files of the log that the engine
-	// has no use for any more; beyond it the oldest are removed.
+	// (Archived), and writes into the log the time of each change. It bounds the bytes of files of the log that the
+	// engine has no use for any more; beyond it the oldest are removed.
 	KeepLog int64
 	// Still keeps the engine from compacting its tables, for a store that is only read.
 	Still bool

@@ -48,8 +48,8 @@ const KeptName = "archive"
 // timeMark begins the log data that holds the time of a batch: nanoseconds since 1970, 8 bytes.
 const timeMark = 't'
 
-// transactionLog reads the engine's log for an archive. With Options.KeepLog a file of the log stays until Archived, and
-// so does a segment.
+// transactionLog reads the engine's log for an archive. With Options.KeepLog a file of the log stays until Archived,
+// and so does a segment.
 type transactionLog struct {
 	*core
 	*disk
@@ -168,8 +168,8 @@ func (s *Store) prepareLog() error {
 	return nil
 }
 
-// timed adds the present time to a batch that will be acknowledged, if the log is archived. The time is taken before the
-// batch is in the log. So every batch before an acknowledged one in the log has a time before its acknowledgement.
+// timed adds the present time to a batch that will be acknowledged, if the log is archived. The time is taken before
+// the batch is in the log. So every batch before an acknowledged one in the log has a time before its acknowledgement.
 func (c *core) timed(b *pebble.Batch) {
 	if c.opt.KeepLog == 0 {
 		return
@@ -265,8 +265,8 @@ func (l *transactionLog) ReadLog(from LogPosition, limit int) (p LogPart, err er
 	return p, nil
 }
 
-// readLogFile reads a file of the log behind p.To. The file is read from its start, because an end that a crash left can
-// be told from damage only with the positions in its records. It is about as large as a memtable. Records without
+// readLogFile reads a file of the log behind p.To. The file is read from its start, because an end that a crash left
+// can be told from damage only with the positions in its records. It is about as large as a memtable. Records without
 // changes are skipped.
 func (l *transactionLog) readLogFile(log wal.LogicalLog, p *LogPart, limit *int) error {
 	r := log.OpenForRead()
@@ -340,8 +340,8 @@ func (l *transactionLog) KeptLog() (total, bound int64, err error) {
 // log begins anew after each.
 func (l *transactionLog) LogBreaks() (uint64, error) { return l.metaUint(metaBreaks) }
 
-// awaited reports whether a segment has to stay for the archive: because not all of it is archived, or because it is the
-// last one, whose number would be assigned again after a restart.
+// awaited reports whether a segment has to stay for the archive: because not all of it is archived, or because it is
+// the last one, whose number would be assigned again after a restart.
 func (l *transactionLog) awaited(seg object.SegmentInfo) bool {
 	if l.opt.KeepLog == 0 {
 		return false

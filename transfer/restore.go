@@ -22,8 +22,8 @@ import (
 type Backup struct {
 	// Name is the id or title in the backup, or the name of the owner.
 	Name string
-	// Dir is the backup folder and At the generation; 0 means the latest. To is a moment of the archive in Dir; the zero
-	// time means that of the generation.
+	// Dir is the backup folder and At the generation; 0 means the latest. To is a moment of the archive in Dir; the
+	// zero time means that of the generation.
 	Dir string
 	At  uint64
 	To  time.Time
@@ -203,7 +203,8 @@ type copying struct {
 	made     map[note.ID]note.ID // source note to local note
 	batch    []copied
 	weight   int
-	// anew gives each note a new UNID: those in the database itself, and those that were deleted from it, are taken.
+	// anew means that each note gets a new UNID: those in the database itself, and those that were deleted from it, are
+	// taken.
 	anew bool
 
 	notes, bytes uint64

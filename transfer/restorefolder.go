@@ -73,7 +73,7 @@ func (k *copying) tree(name, as string) (top note.ID, list []*layout.Folder, err
 	return top, list, err
 }
 
-// rename gives the complete copy its name, and a present folder of that name another one.
+// rename changes the name of the complete copy to its final one, and that of a present folder of that name.
 func (k *copying) rename(top note.ID, list []*layout.Folder, name string, inPlace bool) error {
 	return k.store.Update(k.ctx, note.System, []note.DatabaseID{k.dst}, func(tx *store.Tx) error {
 		w, err := tx.Home(k.dst)

@@ -40,7 +40,7 @@ func (h *server) openTasks() error {
 	tasks.Start(task.Task{Name: "Update", When: task.Every(30 * time.Second),
 		Run: task.Plain(admin.NewUpdater(s.Store).Run)})
 	h.startMaintenance(tasks)
-	h.startArchive(tasks)
+	startArchive(h, tasks)
 	tasks.Start(task.Task{Name: "Certificates", Run: task.Plain(func(ctx context.Context) error {
 		select {
 		case <-h.open: // an ACME authority connects to the doors
@@ -85,7 +85,7 @@ func (h *server) startMail(tasks *task.Supervisor) {
 }
 
 // startArchive starts the task that archives the transaction log.
-func (h *server) startArchive(tasks *task.Supervisor) {
+func startArchive(h *server, tasks *task.Supervisor) {
 	a := &h.cfg.Archive
 	if a.Target == "" {
 		return

@@ -3,9 +3,9 @@
 // An archive is a set of blobs beside the backups of the store. Each blob is a step: a part of the log, or a part of an
 // object segment that the next part of the log needs. Steps have numbers without gaps within a timeline. A timeline
 // begins when the archive begins, and again after a gap: a restore, a target that was away for too long, a part of the
-// log that cannot be read. A moment is restored from a backup of the timeline that was taken before it (a base), and the
-// steps from there on. Batches of the log may be applied again, so the base needs no exact position: it records the step
-// that came next when it began.
+// log that cannot be read. A moment is restored from a backup of the timeline that was taken before it (a base), and
+// the steps from there on. Batches of the log may be applied again, so the base needs no exact position: it records the
+// step that came next when it began.
 package archive
 
 import (
@@ -126,19 +126,28 @@ func (a *Archive) find(name string) *timeline {
 	return a.timelines[i]
 }
 
-// after returns the steps from a number on, up to the first one that is missing, and the time through which they go: 0 if
-// there are none and the number is not the next one.
+// after returns the steps from a number on, up to the first one that is missing, and the time through which they go: 0
+// if there are none and the number is not the next one.
 func (t *timeline) after(number uint64) (steps []named, through int64) {
-	i, _ := slices.BinarySearchFunc(t.steps, number, func(s named, n uint64) int { return cmp.Compare(s.number, n) })
 	next := number
-	for ; i < len(t.steps) && t.steps[i].number == next; i++ {
-		steps, through = append(steps, t.steps[i]), max(through, t.steps[i].through)
+	for _, n := range t.from(number) {
+		if n.number != next {
+			break
+		}
+		steps, through = append(steps, n), max(through, n.through)
 		next++
 	}
 	if t.idle.Step+1 == next {
 		through = max(through, t.idle.Through)
 	}
 	return steps, through
+}
+
+// from returns the steps from a number on.
+func (t *timeline) from(number uint64) []named {
+	i, _ := slices.BinarySearchFunc(t.steps, number,
+		func(s named, n uint64) int { return cmp.Compare(s.number, n) })
+	return t.steps[i:]
 }
 
 // Range returns the moments that can be restored from a backup at p. ok is false if there are none.
@@ -187,15 +196,16 @@ func Nearest(ranges []Range, at time.Time) (before, after time.Time) {
 // Target receives what a replay reads.
 type Target interface {
 	// Segment receives a part of an object segment. A part from 0 on replaces the segment. Parts may overlap what the
-	// segment has already. If the segment is another one with the same number, which key says, parts from further on are
-	// ignored.
+	// segment has already. If the segment is another one with the same number, which key says, parts from further on
+	// are ignored.
 	Segment(id uint64, key string, from int64, content []byte) error
 	// Batch receives a batch of the log, and may keep its memory.
 	Batch(b []byte) error
 }
 
 // Replay reads the archive from p up to a moment, both in a Range. progress is told of the bytes read; it may be nil.
-func (a *Archive) Replay(ctx context.Context, p *Point, to time.Time, into Target, progress func(done, total int64)) error {
+func (a *Archive) Replay(ctx context.Context, p *Point, to time.Time, into Target,
+	progress func(done, total int64)) error {
 	steps, err := a.steps(p, to)
 	if err != nil {
 		return err
@@ -272,46 +282,69 @@ func (a *Archive) read(ctx context.Context, timeline string, n named) (*step, er
 // Verify reads the steps of all timelines from the given points on, and returns the moments that can be restored from
 // them, as Join does. The error names the damaged and missing steps.
 func (a *Archive) Verify(ctx context.Context, points []*Point, progress func(done, total int64)) ([]Range, error) {
+	first := firsts(points)
+	v := &verifying{Archive: a, progress: progress}
+	for _, t := range a.timelines {
+		if from, ok := first[t.name]; ok {
+			t.steps = t.from(from)
+		} else {
+			t.steps = nil // no backup needs them
+		}
+		for _, n := range t.steps {
+			v.total += n.blob.Size
+		}
+	}
+	for _, t := range a.timelines {
+		if err := v.timeline(ctx, t, first[t.name]); err != nil {
+			return nil, err
+		}
+	}
+	return a.Ranges(points), errors.Join(v.damage...)
+}
+
+// verifying is a running Verify.
+type verifying struct {
+	*Archive
+	progress    func(done, total int64)
+	done, total int64
+	damage      []error
+}
+
+// timeline reads the steps of a timeline, the first of which has to be next, and takes the damaged ones off the list.
+func (v *verifying) timeline(ctx context.Context, t *timeline, next uint64) error {
+	var sound []named
+	for _, n := range t.steps {
+		if n.number != next {
+			v.damage = append(v.damage, fmt.Errorf("%w: the steps from %d to %d of timeline %s are missing", ErrDamaged,
+				next, n.number-1, t.name))
+		}
+		next = n.number + 1
+		_, err := v.read(ctx, t.name, n)
+		switch {
+		case errors.Is(err, ErrDamaged):
+			v.damage = append(v.damage, err)
+		case err != nil:
+			return err
+		default:
+			sound = append(sound, n)
+		}
+		if v.done += n.blob.Size; v.progress != nil {
+			v.progress(v.done, v.total)
+		}
+	}
+	t.steps = sound
+	return nil
+}
+
+// firsts returns the first step that one of the points needs, by timeline.
+func firsts(points []*Point) map[string]uint64 {
 	first := map[string]uint64{}
 	for _, p := range points {
 		if n, ok := first[p.Timeline]; !ok || p.Step < n {
 			first[p.Timeline] = p.Step
 		}
 	}
-	var total, done int64
-	for _, t := range a.timelines {
-		for _, n := range t.steps {
-			total += n.blob.Size
-		}
-	}
-	var damage []error
-	for _, t := range a.timelines {
-		from, ok := first[t.name]
-		var sound []named
-		for i, n := range t.steps {
-			if !ok || n.number < from {
-				continue
-			}
-			if i > 0 && t.steps[i-1].number+1 != n.number && n.number > from {
-				damage = append(damage, fmt.Errorf("%w: the steps from %d to %d of timeline %s are missing", ErrDamaged,
-					t.steps[i-1].number+1, n.number-1, t.name))
-			}
-			_, err := a.read(ctx, t.name, n)
-			switch {
-			case errors.Is(err, ErrDamaged):
-				damage = append(damage, err)
-			case err != nil:
-				return nil, err
-			default:
-				sound = append(sound, n)
-			}
-			if done += n.blob.Size; progress != nil {
-				progress(done, total)
-			}
-		}
-		t.steps = sound
-	}
-	return a.Ranges(points), errors.Join(damage...)
+	return first
 }
 
 // Ranges returns the moments that can be restored from the given points on, as Join does.
@@ -328,12 +361,7 @@ func (a *Archive) Ranges(points []*Point) []Range {
 // Thin removes the steps that no point needs, and returns their number and bytes. The latest timeline stays
 // whole while it has no backup: its first one may be under way.
 func (a *Archive) Thin(ctx context.Context, points []*Point) (steps int, bytes int64, err error) {
-	first := map[string]uint64{}
-	for _, p := range points {
-		if n, ok := first[p.Timeline]; !ok || p.Step < n {
-			first[p.Timeline] = p.Step
-		}
-	}
+	first := firsts(points)
 	for i, t := range a.timelines {
 		from, ok := first[t.name]
 		if !ok && i == len(a.timelines)-1 {

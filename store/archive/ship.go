@@ -24,8 +24,8 @@ type Options struct {
 	Interval time.Duration
 	// Rate bounds the bytes sent per second; 0 means no bound.
 	Rate int64
-	// Base takes a backup of the store into the target. The shipper calls it in a goroutine of its own when a timeline has
-	// no backup, and BaseEvery after the last one (24 h; negative: never).
+	// Base makes a backup of the store in the target. The shipper calls it in a goroutine of its own when a timeline
+	// has no backup, and BaseEvery after the last one (24 h; negative: never).
 	Base      func(ctx context.Context) error
 	BaseEvery time.Duration
 	Stats     *stat.Tree
@@ -48,7 +48,7 @@ const keyBytes = 64
 // stateName is the file of the data folder with the state of the archive.
 const stateName = "ARCHIVE"
 
-// state is what the server knows of its archive. It is written before each step is sent.
+// state holds the place of the server in its archive. It is written before each step is sent.
 type state struct {
 	Timeline    string `json:"timeline"`
 	Incarnation uint64 `json:"incarnation"`
@@ -161,7 +161,7 @@ func (s *Shipper) due() bool {
 	return s.st.Based.IsZero() || s.o.BaseEvery > 0 && s.env.Clock.Now().Sub(s.st.Based) >= s.o.BaseEvery
 }
 
-// Base takes a backup into the target.
+// Base makes a backup in the target.
 func (s *Shipper) Base(ctx context.Context) error {
 	s.mu.Lock()
 	timeline := s.st.Timeline
@@ -223,8 +223,8 @@ func (s *Shipper) bound() error {
 // gap begins a new timeline because the present one cannot be continued.
 func (s *Shipper) gap(why string, cause error) error {
 	s.stat.gaps.Inc()
-	s.env.Log.Error("archive: gap: moments from here to the next backup cannot be restored", "reason", why, "error", cause,
-		"after", time.Unix(0, s.st.Through).UTC())
+	s.env.Log.Error("archive: gap: moments from here to the next backup cannot be restored", "reason", why,
+		"error", cause, "after", time.Unix(0, s.st.Through).UTC())
 	return s.begin()
 }
 
@@ -258,8 +258,8 @@ func (s *Shipper) ready(ctx context.Context) error {
 	return nil
 }
 
-// resume takes up the state of an earlier process. A step that was being sent may have arrived. If another one with its
-// number did, or later ones, the data folder has returned to an older state, and a new timeline begins.
+// resume continues from the state of an earlier process. A step that was being sent may have arrived. If another one
+// with its number did, or later ones, the data folder has returned to an older state, and a new timeline begins.
 func (s *Shipper) resume(ctx context.Context, st state) error {
 	list, err := s.blobs.List(ctx, folder+"/"+st.Timeline)
 	if err != nil {
@@ -349,7 +349,7 @@ func (s *Shipper) advance(ctx context.Context) (more bool, err error) {
 	return p.More, s.store.Archived(s.st.Log, s.st.Segments)
 }
 
-// idle tells the archive from time to time that nothing came after the last step.
+// idle records in the archive from time to time that nothing came after the last step.
 func (s *Shipper) idle(ctx context.Context) error {
 	if s.st.Through-s.told < int64(idleEvery) {
 		return nil

@@ -31,8 +31,8 @@ type step struct {
 	// Through is a time in nanoseconds since 1970: this step and those before it contain every change that was
 	// acknowledged before it.
 	Through int64 `json:"through"`
-	// Segment is set if the content is a part of an object segment, from From on. Key identifies the segment: numbers may
-	// come again. Otherwise the content is a part of the log.
+	// Segment is set if the content is a part of an object segment, from From on. Key identifies the segment: numbers
+	// may come again. Otherwise the content is a part of the log.
 	Segment uint64 `json:"segment,omitempty"`
 	Key     string `json:"key,omitempty"`
 	From    int64  `json:"from,omitempty"`

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"slices"
 	"testing"
-
-	"doublet/store/blob"
 )
 
 // FuzzDecode checks that a malformed step is refused, and that one that is read is written again as it was understood.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []*step{
-		{Timeline: "1-a", Number: 1, Through: 5, batches: [][]byte{[]byte("batch"), nil, bytes.Repeat([]byte("x"), 300)}},
+		{Timeline: "1-a", Number: 1, Through: 5,
+			batches: [][]byte{[]byte("batch"), nil, bytes.Repeat([]byte("x"), 300)}},
 		{Timeline: "1-a", Number: 2, Through: 5, Segment: 7, Key: "k", From: 9, content: []byte("content")},
 	} {
 		b, err := s.encode()
@@ -57,10 +56,12 @@ func TestStepNames(t *testing.T) {
 	}
 }
 
-// TestTwice checks that of two blobs of one step, which a crash may leave, the later one counts: the next step follows it.
+// TestTwice checks that of two blobs of one step, which a crash may leave, the later one counts: the next step follows
+// it.
 func TestTwice(t *testing.T) {
 	t.Parallel()
-	l := &timeline{steps: sorted([]named{{1, 5, blob.Info{}}, {2, 7, blob.Info{}}, {2, 9, blob.Info{}}, {4, 20, blob.Info{}}})}
+	l := &timeline{steps: sorted([]named{{number: 1, through: 5}, {number: 2, through: 7}, {number: 2, through: 9},
+		{number: 4, through: 20}})}
 	if steps, through := l.after(1); len(steps) != 2 || through != 9 || steps[1].through != 9 {
 		t.Errorf("%v %d", steps, through)
 	}

@@ -271,7 +271,8 @@ func TestMomentRefused(t *testing.T) {
 	r.end()
 	list := r.moments()
 	for _, at := range []time.Time{list[0].From.Add(-time.Second), list[0].To.Add(time.Second)} {
-		_, err := Restore(context.Background(), r.f.Env, "backup", "other", RestoreOptions{To: at, Store: storeOptions()})
+		_, err := Restore(context.Background(), r.f.Env, "backup", "other",
+			RestoreOptions{To: at, Store: storeOptions()})
 		near := list[0].From
 		if at.After(list[0].To) {
 			near = list[0].To

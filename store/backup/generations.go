@@ -103,23 +103,28 @@ func Prune(ctx context.Context, e *env.Env, dir string, keep int) (out Pruned, e
 	if out.Files, out.Bytes, err = r.collectGarbage(); err != nil {
 		return out, err
 	}
-	a, err := archive.Open(ctx, blob.Folder(e.FS, dir))
-	if err != nil {
-		return out, err
-	}
-	// A damaged generation may be mended by the next backup, and keeps its part of the archive until it is removed.
+	steps, bytes, err := r.thin(ctx)
+	out.Files, out.Bytes = out.Files+steps, out.Bytes+bytes
+	return out, err
+}
+
+// thin removes the parts of the archive that no generation needs. A damaged generation may be mended by the next
+// backup, and keeps its part until it is removed.
+func (r *repository) thin(ctx context.Context) (steps int, bytes int64, err error) {
 	var points []*archive.Point
 	for _, g := range r.generations {
 		if g.unread {
-			return out, nil // its place in the archive is not known
+			return 0, 0, nil // its place in the archive is not known
 		}
 		if g.Archive != nil {
 			points = append(points, g.Archive)
 		}
 	}
-	steps, bytes, err := a.Thin(ctx, points)
-	out.Files, out.Bytes = out.Files+steps, out.Bytes+bytes
-	return out, err
+	a, err := archive.Open(ctx, blob.Folder(r.env.FS, r.dir))
+	if err != nil {
+		return 0, 0, err
+	}
+	return a.Thin(ctx, points)
 }
 
 // Verify reads every piece of a generation (0: the latest) and compares it with its checksum. It also checks the rows

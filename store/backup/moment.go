@@ -200,9 +200,9 @@ func appendFile(files env.FS, path string, n int64, content []byte) error {
 // scratchName is the folder in a data folder in which OpenMoment makes a store.
 const scratchName = "moment"
 
-// OpenMoment opens the store as of a moment, like Open does for a generation. What the archive adds to the generation is
-// written to a folder within the data folder data; release closes the store and removes it. ErrBusy means that another
-// OpenMoment uses the folder.
+// OpenMoment opens the store as of a moment, like Open does for a generation. What the archive adds to the generation
+// is written to a folder within the data folder data; release closes the store and removes it. ErrBusy means that
+// another OpenMoment uses the folder.
 func OpenMoment(ctx context.Context, e *env.Env, dir, data string, to time.Time, o store.Options,
 	tell func(Progress)) (s *store.Store, g Generation, release func() error, err error) {
 	r, err := openRepository(e, dir, false)
@@ -284,6 +284,7 @@ func (s *mountedSegments) add(id uint64, n int64, content []byte) error {
 	if err := writeFile(s.m.FS, s.m.PathJoin(s.tails, piece.Name), content); err != nil {
 		return err
 	}
-	s.m.set(s.path(id), File{Path: file.Path, Size: file.Size + piece.Size, Pieces: append(slices.Clone(file.Pieces), piece)})
+	file.Size, file.Pieces = file.Size+piece.Size, append(slices.Clone(file.Pieces), piece)
+	s.m.set(s.path(id), file)
 	return nil
 }

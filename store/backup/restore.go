@@ -21,7 +21,8 @@ type RestoreOptions struct {
 	Options
 	// At is the number of the generation, 0 for the latest.
 	At uint64
-	// To is the moment to restore, with the latest generation that can; the zero time means the moment of the generation.
+	// To is the moment to restore, with the latest generation that can; the zero time means the moment of the
+	// generation.
 	To time.Time
 	// Replace permits the restore to replace an existing store.
 	Replace bool

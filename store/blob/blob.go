@@ -1,4 +1,4 @@
-// Package blob stores named files that are written whole: in a folder, or in an S3-compatible object store.
+// Package blob stores named files that are written whole, in a folder.
 package blob
 
 import (

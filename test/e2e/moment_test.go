@@ -12,8 +12,9 @@ import (
 	"doublet/test/program"
 )
 
-// TestMoment follows the walk-through of doc/operate.md: an administrator deletes a mailbox by mistake, and brings it back
-// as of the second before, while the server runs; then one folder of it; then, with the server stopped, the whole server.
+// TestMoment follows the walk-through of doc/operate.md: an administrator deletes a mailbox by mistake, and brings it
+// back as of the second before, while the server runs; then one folder of it; then, with the server stopped, the whole
+// server.
 func TestMoment(t *testing.T) {
 	long.Test(t)
 	dir := filepath.Join(t.TempDir(), "archive")
