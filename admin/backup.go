@@ -122,7 +122,7 @@ func backups() []*Verb {
 				return rows(ShowGeneration)(backup.List(c.Env, dir))
 			}),
 		define("backup prune", "remove old generations, with the files that only they need",
-			func(_ context.Context, c *Call, a *BackupPrune) (Pruned, error) {
+			func(ctx context.Context, c *Call, a *BackupPrune) (Pruned, error) {
 				dir, err := c.backupDir(a.Dir)
 				if err != nil {
 					return Pruned{}, err
@@ -130,18 +130,14 @@ func backups() []*Verb {
 				if a.Keep < 1 {
 					return Pruned{}, fmt.Errorf("%w: keep at least one generation", ErrUsage)
 				}
-				p, err := backup.Prune(c.Env, dir, a.Keep)
+				p, err := backup.Prune(ctx, c.Env, dir, a.Keep)
 				return Pruned{p.Generations, p.Files, Size(p.Bytes), p.Uncounted}, err
 			}, changes),
 		define("backup verify", "read a generation, compare it with its checksums and check the store in it",
-			func(ctx context.Context, c *Call, a *BackupVerify) (Generation, error) {
-				dir, err := c.backupDir(a.Dir)
-				if err != nil {
-					return Generation{}, err
-				}
-				g, err := backup.Verify(ctx, c.Env, dir, uint64(max(a.At, 0)), c.backupOptions(0))
-				return ShowGeneration(g), err
-			}, yields),
+			backupVerify, yields,
+			long("Reads the archive in the folder, too, and says which moments can be restored; it fails if a part of "+
+				"the archive\nis damaged or missing.")),
+		define("backup moments", "the moments that can be restored with --to", backupMoments),
 	}
 }
 

@@ -284,7 +284,10 @@ type RestoreDatabase struct {
 	Name string `json:"name" arg:"required" help:"id or title in the backup, or its owner's name"`
 	Dir  string `json:"dir" arg:"optional" file:"true" help:"backup folder; without it the setting data.backup_dir"`
 	At   int    `json:"at" help:"generation; without it the latest"`
-	As   string `json:"as" help:"title of a separate copy (default: replace the database)"`
+	To   string `json:"to" help:"moment of the archive in DIR to restore: 14:03:07, or 2026-11-26 14:03:07"`
+	// Folder is restored into the mail file that is there.
+	Folder string `json:"folder" help:"restore only this folder, with the folders in it, into the present mail file"`
+	As     string `json:"as" help:"title of a separate copy (default: replace the database or the folder)"`
 }
 
 // RestoredDatabase is the result of db restore.
@@ -306,21 +309,33 @@ not.
 
 Without --as, the copy becomes the mail file of the person, or the mail-in database, to which the original belongs. The
 current one is removed as by db remove: for 30 days, db undo brings it back with the mail that arrived since the
-backup.`
+backup.
+
+With --to, the database is restored as of any moment that the archive of the backup folder has (backup moments lists
+them). With --folder, one folder and the folders in it come back as new messages in the present mail file: beside what
+is there with --as, else under its own name, and a present folder of that name is renamed.`
 
 func restoreDatabase(ctx context.Context, c *Call, a *RestoreDatabase) (out RestoredDatabase, err error) {
 	dir, err := c.backupDir(a.Dir)
 	if err != nil {
 		return out, err
 	}
-	r, err := c.transfer().Restore(ctx, &transfer.Backup{Name: a.Name, Dir: dir, At: uint64(max(a.At, 0)), As: a.As})
+	to, err := ParseMoment(a.To, c.Env.Clock.Now())
+	if err == nil && a.To != "" && a.At != 0 {
+		err = fmt.Errorf("%w: --at or --to, not both", ErrUsage)
+	}
+	if err != nil {
+		return out, err
+	}
+	r, err := c.transfer().Restore(ctx, &transfer.Backup{Name: a.Name, Dir: dir, At: uint64(max(a.At, 0)), To: to,
+		Folder: a.Folder, As: a.As})
 	if err != nil {
 		return out, err
 	}
 	made, err := c.Store.Info(r.Database)
 	out = RestoredDatabase{
 		Database: c.databaseOf(ctx,
-			made), Generation: r.Generation.Number, Time: r.Generation.Began, Notes: r.Notes, Bytes: Size(r.Bytes),
+			made), Generation: r.Generation.Number, Time: r.Time, Notes: r.Notes, Bytes: Size(r.Bytes),
 		Took: r.Took.Round(time.Millisecond).String(),
 	}
 	if r.Replaced != 0 {

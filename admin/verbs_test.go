@@ -487,6 +487,8 @@ var script = []struct{ verb, args, want string }{
 	{"backup list", `{"dir":"/backup"}`, `"generation":1`},
 	{"backup verify", `{"dir":"/backup","at":1}`, `"generation":1`},
 	{"backup verify", `{"dir":"/backup","at":9}`, "!not found "},
+	{"backup moments", `{"dir":"/backup"}`, `[]`}, // see test/e2e TestMoment
+	{"backup moments", `{"dir":"/nowhere"}`, "!not found "},
 	{"backup prune", `{"dir":"/backup","keep":0}`, "!usage "},
 	{"backup prune", `{"dir":"/backup","keep":1}`, `"removed_files":0`},
 	{"dump database", `{"database":"ada"}`, `"bytes":`},

@@ -296,6 +296,14 @@ func (d *damage) replace(ctx context.Context, span pebble.KeyRange, gaps []gap) 
 	if err != nil {
 		return err
 	}
+	// An archive of the log that lacks the cut must end before it.
+	breaks, err := d.metaUint(metaBreaks)
+	if err == nil {
+		err = d.eng.Set(layout.MetaKey(metaBreaks), uint64Bytes(breaks+1), pebble.Sync)
+	}
+	if err != nil {
+		return engineError(err)
+	}
 	if rows == 0 {
 		err = d.eng.Excise(ctx, span)
 	} else {

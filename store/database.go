@@ -365,6 +365,7 @@ func (cat *catalog) applyCreate(c creation) (*pebble.Batch, error) {
 	set(b, layout.Prefix(info.Number, layout.KindInfo), layout.AppendInfo(nil, info))
 	set(b, layout.Prefix(info.Number, layout.KindCounters), layout.AppendCounters(nil,
 		&layout.Counters{NextNote: 1, Ledger: c.ledger}))
+	cat.timed(b)
 	if err := cat.eng.ApplyNoSyncWait(b, pebble.Sync); err != nil {
 		return nil, cat.die(err)
 	}
@@ -423,6 +424,7 @@ func (cat *catalog) removeDatabase(who note.Who, id note.DatabaseID, may func(*s
 	_ = b.DeleteRange(prefix, layout.After(prefix), nil)
 	del(b, layout.NumberKey(layout.SpaceDatabase, uint64(id)))
 	db.publish.Lock()
+	cat.timed(b)
 	err = b.Commit(pebble.Sync)
 	gone := *db.cur.Load().info
 	gone.State, gone.Reason = layout.OutOfService, "removed"
@@ -487,6 +489,7 @@ func (cat *catalog) applyInfo(who *note.Who, db *database, fn func(*layout.Info)
 	set(b, layout.Prefix(db.num, layout.KindInfo), layout.AppendInfo(nil, &info))
 	db.publish.Lock()
 	defer db.publish.Unlock()
+	cat.timed(b)
 	if err := cat.eng.ApplyNoSyncWait(b, pebble.Sync); err != nil {
 		return nil, cat.die(err)
 	}

@@ -34,6 +34,9 @@ func openEngine(s *Store) (*pebble.DB, error) {
 		Logger:                      engineLog{s},
 		EventListener:               s.engineEvents(),
 	}
+	if s.opt.KeepLog > 0 {
+		o.FS, o.Cleaner = keepingFS{s.env.FS, s.opt.KeepLog}, pebble.ArchiveCleaner{}
+	}
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
@@ -54,6 +57,9 @@ func openEngine(s *Store) (*pebble.DB, error) {
 		if err := s.env.FS.RemoveAll(left); err != nil {
 			s.log.Warn("cannot remove leftovers of a backup", "err", err)
 		}
+	}
+	if err := s.prepareLog(); err != nil {
+		return nil, fmt.Errorf("store: prepare the log: %w", err)
 	}
 	db, err := pebble.Open(s.indexDir(), o)
 	var moved pebble.ErrMissingWALRecoveryDir

@@ -55,6 +55,7 @@ const (
 // references.
 type objects struct {
 	*core
+	translog  *transactionLog
 	pins      pins
 	workspace workspace
 	// keep is held for reading while a backup copies segments, and for writing while a segment is rewritten.

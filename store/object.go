@@ -223,7 +223,8 @@ func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 		return 0, err
 	}
 	for _, seg := range o.obj.Segments() {
-		if !seg.Sealed || live[seg.ID]*2 >= seg.Size || !o.pins.settled(seg.ID) {
+		if !seg.Sealed || live[seg.ID]*2 >= seg.Size || !o.pins.settled(seg.ID) ||
+			o.translog.awaited(seg) {
 			continue
 		}
 		if !o.keep.TryLock() {

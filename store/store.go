@@ -68,6 +68,10 @@ type Options struct {
 	FeedKeep uint64
 	// Indexes are derived rows that are updated in the same batch as every write.
 	Indexes []Index
+	// KeepLog, if it is not 0, keeps the files of the transaction log, and object segments, until they are archived
+	// (Archived), and writes into the log the time of each change. It bounds the bytes of files of the log that the
+	// engine has no use for any more; beyond it the oldest are removed.
+	KeepLog int64
 	// Still keeps the engine from compacting its tables, for a store that is only read.
 	Still bool
 	Stats *stat.Tree
@@ -124,6 +128,7 @@ type Store struct {
 	*feed
 	*catalog
 	*damage
+	*transactionLog
 
 	lock    io.Closer
 	flushes flushes
@@ -161,6 +166,7 @@ const (
 	metaCeiling     = "ceiling"
 	metaNumber      = "number"
 	metaBranches    = "branches"
+	metaBreaks      = "breaks"
 )
 
 // Open opens the store in dir, and creates it if there is none. It fails if another process has the store open.
@@ -194,9 +200,10 @@ func compose(e *env.Env, dir string, o Options) *Store {
 	}
 	d := &disk{core: c, dir: dir}
 	cat := &catalog{core: c}
+	l := &transactionLog{core: c, disk: d}
 	return &Store{
-		core: c, disk: d, objects: &objects{core: c, workspace: newWorkspace()}, feed: &feed{core: c}, catalog: cat,
-		damage: &damage{core: c, disk: d, catalog: cat, opened: make(chan struct{})},
+		core: c, disk: d, objects: &objects{core: c, translog: l, workspace: newWorkspace()}, feed: &feed{core: c},
+		catalog: cat, damage: &damage{core: c, disk: d, catalog: cat, opened: make(chan struct{})}, transactionLog: l,
 	}
 }
 

@@ -250,6 +250,7 @@ func (tx *Tx) commit() (commit, error) {
 		}
 	}
 	set(b, layout.NumberKey(layout.SpaceFeed, sp.first), layout.AppendFeed(nil, feed))
+	tx.s.timed(b)
 	err = tx.apply(b)
 	applied = true
 	if err != nil {

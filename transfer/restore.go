@@ -22,10 +22,14 @@ import (
 type Backup struct {
 	// Name is the id or title in the backup, or the name of the owner.
 	Name string
-	// Dir is the backup folder and At the generation; 0 means the latest.
+	// Dir is the backup folder and At the generation; 0 means the latest. To is a moment of the archive in Dir; the
+	// zero time means that of the generation.
 	Dir string
 	At  uint64
-	// As is the title of a copy; "" replaces the existing database.
+	To  time.Time
+	// Folder is the folder to restore, with the folders in it; "" restores the whole database.
+	Folder string
+	// As is the title of a copy, or the name of a copy of the folder; "" replaces the existing database or folder.
 	As string
 }
 
@@ -33,8 +37,10 @@ type Backup struct {
 type Restored struct {
 	Database   note.DatabaseID
 	Generation backup.Generation
-	Notes      uint64
-	Bytes      uint64
+	// Time is the moment as of which it was restored.
+	Time  time.Time
+	Notes uint64
+	Bytes uint64
 	// Replaced is the database that was replaced, 0 if none was.
 	Replaced note.DatabaseID
 	Took     time.Duration
@@ -46,38 +52,62 @@ const restoring = "being restored: "
 // Restore copies a database out of a backup into the store.
 func (j *Job) Restore(ctx context.Context, a *Backup) (out Restored, err error) {
 	start := j.env.Clock.Now()
-	from, g, err := backup.Open(j.env, a.Dir, a.At, store.Options{CacheSize: 16 << 20, MemTableSize: 1 << 20,
-		Indexes: j.store.Indexes()})
+	from, g, release, err := j.openBackup(ctx, a)
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, from.Close()) }()
+	defer func() { err = errors.Join(err, release()) }()
 	info, err := j.inBackup(from, a.Name)
 	if err != nil {
 		return out, err
 	}
+	out.Generation, out.Time = g, g.Began
+	if !a.To.IsZero() {
+		out.Time = a.To
+	}
+	defer func() { out.Took = j.env.Clock.Now().Sub(start) }()
+	if a.Folder != "" {
+		return out, j.restoreFolder(ctx, a, from, &info, &out)
+	}
+	return out, j.restoreWhole(ctx, a, from, &info, &out)
+}
+
+// openBackup opens the store of a backup.
+func (j *Job) openBackup(ctx context.Context, a *Backup) (s *store.Store, g backup.Generation, release func() error,
+	err error) {
+	o := store.Options{CacheSize: 16 << 20, MemTableSize: 1 << 20, Indexes: j.store.Indexes()}
+	if a.To.IsZero() {
+		if s, g, err = backup.Open(j.env, a.Dir, a.At, o); err != nil {
+			return nil, g, nil, err
+		}
+		return s, g, s.Close, nil
+	}
+	return backup.OpenMoment(ctx, j.env, a.Dir, j.store.Places().Data, a.To, o, func(p backup.Progress) {
+		j.progress(Progress{Stage: p.Stage, Done: p.Done, Bytes: p.Total})
+	})
+}
+
+// restoreWhole copies a whole database.
+func (j *Job) restoreWhole(ctx context.Context, a *Backup, from *store.Store, info *layout.Info,
+	out *Restored) (err error) {
 	var place *databasePlace
 	if a.As == "" {
-		if place, err = j.placeOf(ctx, a.Name, &info); err != nil {
-			return out, err
+		if place, err = j.placeOf(ctx, a.Name, info); err != nil {
+			return err
 		}
 	}
 	k := &copying{Job: j, ctx: ctx, from: from, src: info.ID, folders: map[note.ID]note.ID{},
 		made: map[note.ID]note.ID{}}
-	if err := k.run(&info); err != nil {
-		return out, fmt.Errorf("restore %s: %w", info.Title, err)
+	if err := k.run(info); err != nil {
+		return fmt.Errorf("restore %s: %w", info.Title, err)
 	}
 	title := cmp.Or(a.As, info.Title)
 	err = j.store.SetInfo(note.System, k.dst, func(i *layout.Info) { i.Title, i.ACL = title, info.ACL })
 	if err == nil && place != nil {
 		out.Replaced, err = j.replace(ctx, place, k.dst)
 	}
-	if err != nil {
-		return out, err
-	}
-	out.Database, out.Generation, out.Notes, out.Bytes = k.dst, g, k.notes, k.bytes
-	out.Took = j.env.Clock.Now().Sub(start)
-	return out, nil
+	out.Database, out.Notes, out.Bytes = k.dst, k.notes, k.bytes
+	return err
 }
 
 // inBackup finds a database in a backup: by its id, by its current or former owner, or by its title.
@@ -173,6 +203,9 @@ type copying struct {
 	made     map[note.ID]note.ID // source note to local note
 	batch    []copied
 	weight   int
+	// anew means that each note gets a new UNID: those in the database itself, and those that were deleted from it, are
+	// taken.
+	anew bool
 
 	notes, bytes uint64
 }
@@ -223,6 +256,11 @@ func (k *copying) run(info *layout.Info) (err error) {
 
 // folder creates a folder with its original properties.
 func (k *copying) folder(r *store.Reader, f *layout.Folder) error {
+	return k.folderAs(r, f, f.Name, f.SpecialUse)
+}
+
+// folderAs creates a folder with another name and use.
+func (k *copying) folderAs(r *store.Reader, f *layout.Folder, name, use string) error {
 	items, err := r.FolderItems(f.Note)
 	if err != nil {
 		return err
@@ -232,13 +270,13 @@ func (k *copying) folder(r *store.Reader, f *layout.Folder) error {
 		if err != nil {
 			return err
 		}
-		id, err := w.CreateFolder(f.Name, f.SpecialUse)
+		id, err := w.CreateFolder(name, use)
 		if err != nil {
 			return err
 		}
 		k.folders[f.Note] = id
-		for _, p := range f.Subscribed {
-			if err := w.Subscribe(id, p, true); err != nil {
+		if !k.anew { // else once the folder has its name
+			if err := subscribe(w, id, f.Subscribed); err != nil {
 				return err
 			}
 		}
@@ -250,6 +288,15 @@ func (k *copying) folder(r *store.Reader, f *layout.Folder) error {
 		}
 		return err
 	})
+}
+
+func subscribe(w *store.Writer, id note.ID, people []note.UNID) error {
+	for _, p := range people {
+		if err := w.Subscribe(id, p, true); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // grants sets a folder's access list after all folders exist. Otherwise a folder created below it would inherit the
@@ -375,7 +422,10 @@ func (k *copying) read(r *store.Reader, id note.ID, row *layout.Note, c *copied)
 	} else {
 		n.Summary = bytes.Clone(content.Summary)
 	}
-	n.UNID, n.Class, n.Date, n.Thread = row.UNID, row.Class, row.Date, row.Thread
+	n.Class, n.Date, n.Thread = row.Class, row.Date, row.Thread
+	if !k.anew {
+		n.UNID = row.UNID
+	}
 	n.Content.Items = slices.Clone(content.Content.Items)
 	for i := range n.Content.Items {
 		n.Content.Items[i].Value = bytes.Clone(n.Content.Items[i].Value)

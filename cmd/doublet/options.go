@@ -46,6 +46,10 @@ func version() string {
 }
 
 func storeOptions(e *env.Env, cfg *config.Config, stats *stat.Tree) store.Options {
+	keep := int64(cfg.Archive.Keep)
+	if cfg.Archive.Target == "" {
+		keep = 0
+	}
 	return store.Options{
 		LogDir: cfg.Data.WALDir, IndexDir: cfg.Data.IndexDir, SegmentsDir: cfg.Data.SegmentsDir,
 		CacheSize: int64(cfg.Store.CacheSize), MemTableSize: uint64(cfg.Store.MemtableSize),
@@ -55,7 +59,8 @@ func storeOptions(e *env.Env, cfg *config.Config, stats *stat.Tree) store.Option
 		FloorPercent: int(nonZero(int64(cfg.Store.SpaceFloorPercent))),
 		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), journal.Indexes(),
 			groupware.Indexes()),
-		Stats: stats,
+		Stats:   stats,
+		KeepLog: keep,
 		OnFatal: func(err error) {
 			e.Log.Error("transaction log failed, so nothing can be acknowledged: the process exits and recovers at "+
 				"its next start", "error", err)

@@ -25,6 +25,7 @@ type restoreFlags struct {
 	at                      int
 	replace, list, deep, no bool
 	database, as            string
+	to, folder              string
 }
 
 // restoring restores the backup folder dir.
@@ -43,12 +44,17 @@ func (a *app) restoreCommand() *cobra.Command {
 			"its checksums while it is copied beside what is there, and then replaces it. Then the store is " +
 			"checked. The settings\n" +
 			"come from doublet.toml in the data folder, or from the backup where there is none.\n\n" +
+			"With --to it is restored as of any moment that the archive in DIR has (doublet backup moments DIR).\n\n" +
 			"With --database one database alone comes out of the backup, while the server runs or is stopped: see " +
 			"doublet db restore.",
 	}
 	cmd.Flags().IntVar(&f.at, "at", 0, "generation; without it the latest")
 	cmd.Flags().StringVar(&f.database, "database", "",
 		"restore this database alone: its id or title in the backup, or its owner's name")
+	cmd.Flags().StringVar(&f.to, "to", "",
+		"moment to restore from the archive in DIR: 14:03:07, or 2026-11-26 14:03:07")
+	cmd.Flags().StringVar(&f.folder, "folder", "",
+		"with --database: restore this folder alone, with the folders in it, into the mail file that is there")
 	cmd.Flags().StringVar(&f.as, "as", "",
 		"with --database: title of a copy beside what is there, in place of what is there")
 	cmd.Flags().BoolVar(&f.replace, "replace", false, "replace a store that is there")
@@ -64,12 +70,15 @@ func (a *app) restoreCommand() *cobra.Command {
 		if f.at < 0 {
 			return &exitError{exitUsage, errors.New("--at is the number of a generation")}
 		}
+		if f.at != 0 && f.to != "" {
+			return &exitError{exitUsage, errors.New("--at or --to, not both")}
+		}
 		r := restoring{a, dir, f}
 		if f.database != "" {
 			return r.one(cmd.Context())
 		}
-		if f.as != "" {
-			return &exitError{exitUsage, errors.New("--as needs --database")}
+		if f.as != "" || f.folder != "" {
+			return &exitError{exitUsage, errors.New("--as and --folder need --database")}
 		}
 		cfg, _, err := a.load(config.Default(), nil)
 		if err != nil {
@@ -93,7 +102,8 @@ func (r *restoring) one(ctx context.Context) error {
 	}
 	verbs := admin.Verbs()
 	i := slices.IndexFunc(verbs, func(v *admin.Verb) bool { return v.Name == "db restore" })
-	raw, err := json.Marshal(admin.RestoreDatabase{Name: r.database, Dir: r.dir, At: r.at, As: r.as})
+	raw, err := json.Marshal(admin.RestoreDatabase{Name: r.database, Dir: r.dir, At: r.at, To: r.to,
+		Folder: r.folder, As: r.as})
 	if err != nil {
 		return err
 	}
@@ -121,7 +131,11 @@ func (r *restoring) whole(ctx context.Context, e *env.Env) error {
 	if answers(e, cfg.Data.Dir) {
 		return &exitError{exitInUse, fmt.Errorf("server of %s is running: stop it first", cfg.Data.Dir)}
 	}
-	o := backup.RestoreOptions{Options: backup.Options{Extra: []string{config.FileName}}, At: uint64(r.at),
+	to, err := admin.ParseMoment(r.to, e.Clock.Now())
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	o := backup.RestoreOptions{Options: backup.Options{Extra: []string{config.FileName}}, At: uint64(r.at), To: to,
 		Replace: r.replace, Store: storeOptions(e, &cfg, nil)}
 	tell := r.progress()
 	o.Progress = func(p backup.Progress) {
@@ -134,8 +148,11 @@ func (r *restoring) whole(ctx context.Context, e *env.Env) error {
 	case err != nil:
 		return err
 	}
-	fmt.Fprintf(r.err, "restored generation %d of %s into %s: %s\n", g.Number, g.Began.Format(time.RFC3339),
-		cfg.Data.Dir, admin.Size(g.Bytes))
+	what := "of " + g.Began.Format(time.RFC3339)
+	if !to.IsZero() {
+		what = "and the archive as of " + to.Format(time.RFC3339Nano)
+	}
+	fmt.Fprintf(r.err, "restored generation %d %s into %s: %s\n", g.Number, what, cfg.Data.Dir, admin.Size(g.Bytes))
 	if r.no {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,8 @@ func newHouse(e *env.Env, cfg config.Config) *house {
 		Env: e, Name: cfg.Server.Name, Data: cfg.Data.Dir, Version: version(), Started: e.Clock.Now(),
 		SCRAM: cfg.Directory.SCRAM, Stats: stat.New(e.Clock), Publish: publish(&cfg),
 		Backup: admin.BackupSettings{
-			Dir: cfg.Data.BackupDir, Rate: admin.Size(cfg.Data.BackupRate), Check: backup.Level(cfg.Data.BackupCheck),
+			Dir: cmp.Or(cfg.Data.BackupDir, cfg.Archive.Target), Rate: admin.Size(cfg.Data.BackupRate),
+			Check: backup.Level(cfg.Data.BackupCheck),
 			Extra: []string{filepath.Join(cfg.Data.Dir, config.FileName)},
 		},
 	}}

@@ -14,6 +14,8 @@ import (
 	"doublet/cmd/doublet/config"
 	"doublet/replica/schedule"
 	"doublet/stat/cpu"
+	"doublet/store/archive"
+	"doublet/store/blob"
 	"doublet/task"
 )
 
@@ -38,6 +40,7 @@ func (h *server) openTasks() error {
 	tasks.Start(task.Task{Name: "Update", When: task.Every(30 * time.Second),
 		Run: task.Plain(admin.NewUpdater(s.Store).Run)})
 	h.startMaintenance(tasks)
+	startArchive(h, tasks)
 	tasks.Start(task.Task{Name: "Certificates", Run: task.Plain(func(ctx context.Context) error {
 		select {
 		case <-h.open: // an ACME authority connects to the doors
@@ -81,6 +84,22 @@ func (h *server) startMail(tasks *task.Supervisor) {
 			_, err := s.Sessions.Sweep(ctx)
 			return err
 		})})
+}
+
+// startArchive starts the task that archives the transaction log.
+func startArchive(h *server, tasks *task.Supervisor) {
+	a := &h.cfg.Archive
+	if a.Target == "" {
+		return
+	}
+	ship := archive.NewShipper(h.env, h.system.Store, blob.Folder(h.env.FS, a.Target), archive.Options{
+		Interval: a.Interval.Duration, Rate: int64(a.Rate), BaseEvery: a.BaseEvery.Duration, Stats: h.system.Stats,
+		Base: func(ctx context.Context) error {
+			_, err := h.running.Command(ctx, "backup", []string{a.Target}, func(admin.Progress) {})
+			return err
+		},
+	})
+	tasks.Start(task.Task{Name: "Archive", Run: task.Plain(ship.Run)})
 }
 
 // startMaintenance starts the tasks that run a verb: at night, or when an administrator loads them.

@@ -28,6 +28,7 @@ import (
 
 	"doublet/env"
 	"doublet/store"
+	"doublet/store/archive"
 )
 
 // Errors that callers test for.
@@ -111,15 +112,22 @@ type taking struct {
 func (t *taking) take(ctx context.Context) (g Generation, err error) {
 	e := t.r.env
 	began := e.Clock.Now()
+	point, err := archive.Next(e, t.s.Places().Data, t.s.Incarnation())
+	if err != nil {
+		return g, err
+	}
 	m, err := t.s.Capture(ctx)
 	if err != nil {
 		return g, fmt.Errorf("backup: %w", err)
+	}
+	if point != nil {
+		point.Captured = e.Clock.Now().UTC()
 	}
 	defer func() { err = errors.Join(err, m.Release()) }()
 	t.alive = m.Alive
 	g = Generation{
 		Number: t.r.last() + 1, Program: t.o.Program, Format: m.Format, Incarnation: m.Incarnation, Horizon: m.Horizon,
-		Began: began.UTC(),
+		Began: began.UTC(), Archive: point,
 	}
 	// Only one moment exists at a time, so no other backup of this store changes its marks meanwhile.
 	marks, err := t.r.marks(t.s.Places().Data, m.Incarnation)

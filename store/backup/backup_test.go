@@ -111,7 +111,7 @@ func TestIncremental(t *testing.T) {
 	if _, err := Verify(ctx, m.f.Env, "backup", 0, Options{}); err != nil {
 		t.Error(err)
 	}
-	p, err := Prune(m.f.Env, "backup", 2)
+	p, err := Prune(context.Background(), m.f.Env, "backup", 2)
 	if err != nil || !slices.Equal(p.Generations, []uint64{1}) || p.Bytes == 0 {
 		t.Errorf("%+v, %v", p, err)
 	}

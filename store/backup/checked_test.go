@@ -77,7 +77,7 @@ func TestChecked(t *testing.T) {
 		if !errors.Is(err, ErrDamaged) || g.Damage == nil {
 			t.Fatalf("%s: %v, %v", kind, g.Damage, err)
 		}
-		if p, err := Prune(m.f.Env, "backup", 1); err != nil || len(p.Generations) > 0 ||
+		if p, err := Prune(context.Background(), m.f.Env, "backup", 1); err != nil || len(p.Generations) > 0 ||
 			!slices.Contains(p.Uncounted, g.Number) {
 			t.Fatalf("%s: thinned: %+v, %v", kind, p, err)
 		}
@@ -97,7 +97,7 @@ func TestChecked(t *testing.T) {
 	}
 	m.put(m.f.Env, 0, "r2")
 	m.compare(m.f.Env, "r2", m.done(), m.done())
-	p, err := Prune(m.f.Env, "backup", 1)
+	p, err := Prune(context.Background(), m.f.Env, "backup", 1)
 	if err != nil || len(p.Generations) != 7 {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -170,14 +170,14 @@ func TestUnchecked(t *testing.T) {
 	if err := m.f.Mem.Remove("backup/generation-000003" + checkedSuffix); err != nil {
 		t.Fatal(err)
 	}
-	p, err := Prune(m.f.Env, "backup", 2)
+	p, err := Prune(context.Background(), m.f.Env, "backup", 2)
 	if err != nil || len(p.Generations) > 0 || !slices.Equal(p.Uncounted, []uint64{3}) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if _, err := Verify(ctx, m.f.Env, "backup", 3, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	p, err = Prune(m.f.Env, "backup", 2)
+	p, err = Prune(context.Background(), m.f.Env, "backup", 2)
 	if err != nil || !slices.Equal(p.Generations, []uint64{1}) {
 		t.Errorf("%+v, %v", p, err)
 	}

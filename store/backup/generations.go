@@ -8,6 +8,8 @@ import (
 	"io/fs"
 
 	"doublet/env"
+	"doublet/store/archive"
+	"doublet/store/blob"
 )
 
 // List returns the generations of a backup folder, oldest first. If a manifest cannot be used, its generation has
@@ -61,7 +63,7 @@ type Pruned struct {
 // Prune keeps the latest generations and removes the others, with the pieces that only they need. Generations that are
 // damaged or were never checked do not count towards keep. They are removed when they are older than those kept. So an
 // unusable backup never replaces a usable one.
-func Prune(e *env.Env, dir string, keep int) (out Pruned, err error) {
+func Prune(ctx context.Context, e *env.Env, dir string, keep int) (out Pruned, err error) {
 	if keep < 1 {
 		return out, fmt.Errorf("backup: keep at least one generation")
 	}
@@ -98,8 +100,31 @@ func Prune(e *env.Env, dir string, keep int) (out Pruned, err error) {
 	if err := syncDir(e.FS, r.dir); err != nil {
 		return out, fmt.Errorf("backup: %w", err)
 	}
-	out.Files, out.Bytes, err = r.collectGarbage()
+	if out.Files, out.Bytes, err = r.collectGarbage(); err != nil {
+		return out, err
+	}
+	steps, bytes, err := r.thin(ctx)
+	out.Files, out.Bytes = out.Files+steps, out.Bytes+bytes
 	return out, err
+}
+
+// thin removes the parts of the archive that no generation needs. A damaged generation may be mended by the next
+// backup, and keeps its part until it is removed.
+func (r *repository) thin(ctx context.Context) (steps int, bytes int64, err error) {
+	var points []*archive.Point
+	for _, g := range r.generations {
+		if g.unread {
+			return 0, 0, nil // its place in the archive is not known
+		}
+		if g.Archive != nil {
+			points = append(points, g.Archive)
+		}
+	}
+	a, err := archive.Open(ctx, blob.Folder(r.env.FS, r.dir))
+	if err != nil {
+		return 0, 0, err
+	}
+	return a.Thin(ctx, points)
 }
 
 // Verify reads every piece of a generation (0: the latest) and compares it with its checksum. It also checks the rows

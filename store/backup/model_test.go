@@ -72,9 +72,19 @@ func newModel(t *testing.T) *model {
 // newModelOn is newModel in an environment that with has changed.
 func newModelOn(t *testing.T, with func(*env.Env)) *model {
 	t.Helper()
-	m := &model{t: t, f: env.TestRealTime(t)}
-	with(m.f.Env)
-	m.s = openStore(t, m.f.Env, "data")
+	f := env.TestRealTime(t)
+	with(f.Env)
+	return newModelIn(t, f, storeOptions())
+}
+
+// newModelIn is newModel in a fixture, with options of the store.
+func newModelIn(t *testing.T, f *env.Fixture, o store.Options) *model {
+	t.Helper()
+	m := &model{t: t, f: f}
+	var err error
+	if m.s, err = store.Open(f.Env, "data", o); err != nil {
+		t.Fatal(err)
+	}
 	for i := range 3 {
 		id, err := m.s.CreateDatabase(note.System, store.Create{Title: fmt.Sprint("db ", i), Kind: "mail"})
 		if err != nil {
@@ -82,7 +92,7 @@ func newModelOn(t *testing.T, with func(*env.Env)) *model {
 		}
 		m.dbs = append(m.dbs, id)
 	}
-	err := m.s.Update(context.Background(), note.System, m.dbs, func(tx *store.Tx) error {
+	err = m.s.Update(context.Background(), note.System, m.dbs, func(tx *store.Tx) error {
 		for i, id := range m.dbs {
 			w, err := tx.Database(id)
 			if err != nil {

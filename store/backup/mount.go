@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +38,29 @@ func Open(e *env.Env, dir string, at uint64, o store.Options) (*store.Store, Gen
 // open opens the store of a generation.
 func (r *repository) open(g *Generation, o store.Options) (*store.Store, error) {
 	const data = "data"
-	m := &mounted{FS: vfs.NewMem(), base: r.env.FS, pieces: r.pieces(), files: map[string]File{}}
+	m, err := r.mount(g, vfs.NewMem(), data)
+	if err != nil {
+		return nil, err
+	}
+	inside := *r.env
+	inside.FS = m
+	s, err := store.Open(&inside, data, mountedOptions(o))
+	if err != nil {
+		return nil, fmt.Errorf("backup: open generation %d: %w", g.Number, err)
+	}
+	return s, nil
+}
+
+// mountedOptions returns the options of a store in a mounted file system.
+func mountedOptions(o store.Options) store.Options {
+	o.LogDir, o.IndexDir, o.SegmentsDir, o.FloorBytes, o.FloorPercent, o.Ballast, o.Still = "", "", "", -1, -1, -1, true
+	o.KeepLog = 0
+	return o
+}
+
+// mount returns a file system that has the files of a generation in the data folder data, and everything else in files.
+func (r *repository) mount(g *Generation, files vfs.FS, data string) (*mounted, error) {
+	m := &mounted{FS: files, base: r.env.FS, pieces: r.pieces(), files: map[string]File{}}
 	places := store.PlacesOf(m, data, store.Options{})
 	for _, d := range []string{places.Index, places.Segments} {
 		if err := m.MkdirAll(d, 0o700); err != nil {
@@ -52,17 +75,11 @@ func (r *repository) open(g *Generation, o store.Options) (*store.Store, error) 
 			m.files[m.PathJoin(places.Segments, name)] = f
 		}
 	}
-	inside := *r.env
-	inside.FS = m
-	o.LogDir, o.IndexDir, o.SegmentsDir, o.FloorBytes, o.FloorPercent, o.Ballast, o.Still = "", "", "", -1, -1, -1, true
-	s, err := store.Open(&inside, data, o)
-	if err != nil {
-		return nil, fmt.Errorf("backup: open generation %d: %w", g.Number, err)
-	}
-	return s, nil
+	return m, nil
 }
 
-// mounted is a file system in memory that also contains the files of a generation, which can be read and removed.
+// mounted is a file system, in memory or on disk, that also contains the files of a generation, which can be read and
+// removed.
 type mounted struct {
 	vfs.FS
 	base   env.FS
@@ -80,6 +97,13 @@ func (m *mounted) file(name string) (File, bool) {
 	defer m.mu.Unlock()
 	f, ok := m.files[name]
 	return f, ok
+}
+
+// set changes a file of the generation.
+func (m *mounted) set(name string, f File) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.files[name] = f
 }
 
 // drop removes a file of the generation, and reports whether there was one.
@@ -113,7 +137,7 @@ func (m *mounted) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	}
 	out := &pieced{info: pieceInfo{name: m.PathBase(name), size: f.Size}}
 	for _, p := range f.Pieces {
-		path := m.base.PathJoin(m.pieces, p.Name)
+		path := m.base.PathJoin(cmp.Or(p.dir, m.pieces), p.Name)
 		part, err := openPiece(m.base, path, &p, vfs.RandomReadsOption)
 		if err != nil {
 			return nil, errors.Join(err, out.Close())

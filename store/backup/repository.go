@@ -16,6 +16,7 @@ import (
 
 	"doublet/env"
 	"doublet/store"
+	"doublet/store/archive"
 )
 
 // Generation is one backup: the store at one moment.
@@ -33,6 +34,8 @@ type Generation struct {
 	Bytes  uint64 `json:"bytes"`
 	Copied uint64 `json:"copied"`
 	Files  []File `json:"files"`
+	// Archive is its place in the archive of the log, nil if the store was not archived.
+	Archive *archive.Point `json:"archive,omitempty"`
 	// Checked is the result of its last check.
 	Checked Checked `json:"-"`
 	// Damage is set if the generation cannot be used, because its manifest is unusable or its check failed.
@@ -55,6 +58,9 @@ type Piece struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
+
+	// dir is the folder of a piece that is not in the backup folder.
+	dir string
 }
 
 const (

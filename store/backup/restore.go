@@ -8,9 +8,11 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"doublet/env"
 	"doublet/store"
+	"doublet/store/archive"
 )
 
 // RestoreOptions are the options of a restore. Extra of Options lists the names of the extra files to restore if they
@@ -19,6 +21,9 @@ type RestoreOptions struct {
 	Options
 	// At is the number of the generation, 0 for the latest.
 	At uint64
+	// To is the moment to restore, with the latest generation that can; the zero time means the moment of the
+	// generation.
+	To time.Time
 	// Replace permits the restore to replace an existing store.
 	Replace bool
 	// Store holds the settings of the restored store, including its folders.
@@ -101,11 +106,22 @@ func (s *restore) place(dir string) (Generation, error) {
 		if err := s.empty(); err != nil {
 			return g, err
 		}
-		if g, err = r.at(s.o.At); err != nil {
+		var log *archive.Archive
+		if s.o.To.IsZero() {
+			g, err = r.at(s.o.At)
+		} else {
+			g, log, err = r.moment(s.ctx, s.o.To)
+		}
+		if err != nil {
 			return g, err
 		}
 		if err := s.stage(r, &g); err != nil {
 			return g, err
+		}
+		if log != nil {
+			if err := s.replay(log, &g); err != nil {
+				return g, fmt.Errorf("backup: restore: nothing was replaced: %w", err)
+			}
 		}
 		// The staged files equal what was written, byte for byte. They must also form a working store.
 		i := &inspection{r: r, level: CheckOpen, indexes: s.o.Store.Indexes}
@@ -247,6 +263,15 @@ func (s *restore) stage(r *repository, g *Generation) error {
 	return nil
 }
 
+// replay brings the staged store to the moment to restore.
+func (s *restore) replay(log *archive.Archive, g *Generation) error {
+	fs := s.env.FS
+	at := store.Places{Data: s.at.Data, Index: fs.PathJoin(s.at.Index, staged),
+		Segments: fs.PathJoin(s.at.Segments, staged)}
+	err := replay(s.ctx, s.env, log, g, s.o.To, at, s.o.Store, &segmentFiles{fs, at.Segments}, s.o.Progress)
+	return errors.Join(err, syncDir(fs, at.Index), syncDir(fs, at.Segments))
+}
+
 // wanted reports whether an extra file is restored: it was requested, and does not exist yet.
 func (s *restore) wanted(path string) bool {
 	if !slices.Contains(s.o.Extra, s.env.FS.PathBase(path)) {
@@ -344,6 +369,8 @@ func (s *restore) clearLog() error {
 			err = errors.Join(err, fs.Remove(fs.PathJoin(s.at.Log, name)))
 		}
 	}
+	// What waited there for an archive belongs to the old store, too.
+	err = errors.Join(err, fs.RemoveAll(fs.PathJoin(s.at.Log, store.KeptName)))
 	return errors.Join(err, syncDir(fs, s.at.Log))
 }
 

@@ -88,9 +88,10 @@ func (p position) before(q position) bool {
 
 const suffix = ".seg"
 
-func (s *Store) path(id uint64) string {
-	return s.env.FS.PathJoin(s.dir, fmt.Sprintf("%012d%s", id, suffix))
-}
+// FileName returns the name of a segment's file.
+func FileName(id uint64) string { return fmt.Sprintf("%012d%s", id, suffix) }
+
+func (s *Store) path(id uint64) string { return s.env.FS.PathJoin(s.dir, FileName(id)) }
 
 // Open opens the folder dir, creating it if needed. It reads only names and sizes. Segments that hold nothing but a
 // header are removed. All others are sealed, because nothing may be appended after a torn end.

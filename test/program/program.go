@@ -233,6 +233,16 @@ func (s *Server) Doublet(args ...string) string {
 	return Run(s.T, "", nil, path, append(args, "--data", s.Data)...)
 }
 
+// Try runs a verb of the program against the running server. The verb may fail.
+func (s *Server) Try(args ...string) (string, error) {
+	s.T.Helper()
+	path, err := Path()
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return Command(path, append(args, "--data", s.Data)...)
+}
+
 // Want fails the test for each part that out does not contain.
 func Want(t *testing.T, out string, parts ...string) {
 	t.Helper()

@@ -16,6 +16,7 @@ const Off = "off"
 type Config struct {
 	Server    Server    `toml:"server"`
 	Data      Data      `toml:"data"`
+	Archive   Archive   `toml:"archive"`
 	Doors     Doors     `toml:"doors"`
 	Web       Web       `toml:"web"`
 	JMAP      JMAP      `toml:"jmap"`
@@ -60,6 +61,15 @@ type Data struct {
 	BackupDir   string `toml:"backup_dir" default:""`
 	BackupRate  Size   `toml:"backup_rate" default:"0B" min:"0B" max:"1TB"`
 	BackupCheck string `toml:"backup_check" default:"open" oneof:"off open full"`
+}
+
+// Archive is the section [archive].
+type Archive struct {
+	Target    string   `toml:"target" default:""`
+	Interval  Duration `toml:"interval" default:"3s" min:"100ms" max:"1h"`
+	Keep      Size     `toml:"keep" default:"4GB" min:"16MB" max:"16TB"`
+	Rate      Size     `toml:"rate" default:"0B" min:"0B" max:"1TB"`
+	BaseEvery Duration `toml:"base_every" default:"24h" min:"10m" max:"2400h"`
 }
 
 // Doors is the section [doors].

@@ -1,0 +1,290 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"time"
+
+	"doublet/env"
+	"doublet/store"
+	"doublet/store/archive"
+	"doublet/store/blob"
+	"doublet/store/object"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ErrNoMoment means that a backup folder cannot restore a moment.
+var ErrNoMoment = archive.ErrNoMoment
+
+// Moments returns the moments that can be restored from a backup folder, in ascending order.
+func Moments(ctx context.Context, e *env.Env, dir string) ([]archive.Range, error) {
+	r, err := openRepository(e, dir, false)
+	if err != nil {
+		return nil, err
+	}
+	a, err := archive.Open(ctx, blob.Folder(e.FS, dir))
+	if err != nil {
+		return nil, err
+	}
+	return a.Ranges(r.points()), nil
+}
+
+// VerifyArchive reads the archive in a backup folder, and returns the moments that can be restored. The error names
+// what is damaged or missing.
+func VerifyArchive(ctx context.Context, e *env.Env, dir string, o Options) ([]archive.Range, error) {
+	r, err := openRepository(e, dir, false)
+	if err != nil {
+		return nil, err
+	}
+	a, err := archive.Open(ctx, blob.Folder(e.FS, dir))
+	if err != nil {
+		return nil, err
+	}
+	return a.Verify(ctx, r.points(), progressOf(o.Progress, "archive"))
+}
+
+// progressOf returns a function that reports bytes as progress of a stage.
+func progressOf(tell func(Progress), stage string) func(done, total int64) {
+	return func(done, total int64) {
+		if tell != nil {
+			tell(Progress{Stage: stage, Done: uint64(done), Total: uint64(total)})
+		}
+	}
+}
+
+// points returns the places in the archive of the generations that can be used.
+func (r *repository) points() (out []*archive.Point) {
+	for _, g := range r.generations {
+		if g.Damage == nil && g.Archive != nil {
+			out = append(out, g.Archive)
+		}
+	}
+	return out
+}
+
+// moment returns the latest generation from which a moment can be restored, and the archive.
+func (r *repository) moment(ctx context.Context, to time.Time) (g Generation, a *archive.Archive, err error) {
+	if a, err = archive.Open(ctx, blob.Folder(r.env.FS, r.dir)); err != nil {
+		return g, nil, err
+	}
+	var found []Generation
+	for _, g := range r.generations {
+		if g.Damage != nil {
+			continue
+		}
+		if have, ok := a.Range(g.Archive); ok && !to.Before(have.From) && !to.After(have.To) {
+			found = append(found, g)
+		}
+	}
+	if len(found) > 0 {
+		return slices.MaxFunc(found, func(a, b Generation) int {
+			return cmp.Or(a.Archive.Captured.Compare(b.Archive.Captured), cmp.Compare(a.Number, b.Number))
+		}), a, nil
+	}
+	before, after := archive.Nearest(a.Ranges(r.points()), to)
+	text := func(t time.Time) string {
+		if t.IsZero() {
+			return "none"
+		}
+		return t.UTC().Format("2006-01-02T15:04:05.999999999Z07:00")
+	}
+	return g, nil, fmt.Errorf("%w: %s; the nearest before it: %s; the nearest after it: %s", ErrNoMoment, text(to),
+		text(before), text(after))
+}
+
+// segmentSet is the object segments of a store that is not open.
+type segmentSet interface {
+	// size returns the size and the key of a segment. It returns fs.ErrNotExist if there is none.
+	size(id uint64) (n int64, key string, err error)
+	// replace makes a segment that holds content.
+	replace(id uint64, content []byte) error
+	// add adds content at the end of a segment, which is at n.
+	add(id uint64, n int64, content []byte) error
+}
+
+// replaying receives what an archive replays. It implements archive.Target.
+type replaying struct {
+	segmentSet
+	apply func(batch []byte) error
+}
+
+// Batch implements archive.Target.
+func (p *replaying) Batch(b []byte) error { return p.apply(b) }
+
+// Segment implements archive.Target.
+func (p *replaying) Segment(id uint64, key string, from int64, content []byte) error {
+	n, have, err := p.size(id)
+	none := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case err != nil && !none:
+		return fmt.Errorf("backup: restore segment %d: %w", id, err)
+	case from == 0 && (none || have != key):
+		err = p.replace(id, content)
+	case none || have != key:
+		return nil // the segment was removed before the backup was taken
+	case from > n:
+		return fmt.Errorf("%w: segment %d has %d bytes, the archive continues at %d", ErrDamaged, id, n, from)
+	case from+int64(len(content)) > n:
+		err = p.add(id, n, content[n-from:])
+	default:
+		return nil // the backup has it
+	}
+	if err != nil {
+		return fmt.Errorf("backup: restore segment %d: %w", id, err)
+	}
+	return nil
+}
+
+// replay brings the store with the given folders from a generation to a moment.
+func replay(ctx context.Context, e *env.Env, a *archive.Archive, g *Generation, to time.Time, at store.Places,
+	o store.Options, into segmentSet, tell func(Progress)) error {
+	o.IndexDir, o.SegmentsDir, o.LogDir = at.Index, at.Segments, ""
+	return store.Replay(e, at.Data, o, func(apply func([]byte) error) error {
+		return a.Replay(ctx, g.Archive, to, &replaying{into, apply}, progressOf(tell, "replay"))
+	})
+}
+
+// segmentFiles are segments as files in a folder.
+type segmentFiles struct {
+	fs  env.FS
+	dir string
+}
+
+func (s *segmentFiles) path(id uint64) string { return s.fs.PathJoin(s.dir, object.FileName(id)) }
+
+func (s *segmentFiles) size(id uint64) (int64, string, error) {
+	f, err := s.fs.Open(s.path(id))
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	return segmentSize(f)
+}
+
+func segmentSize(f env.File) (int64, string, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, "", err
+	}
+	key, err := archive.SegmentKey(f)
+	return info.Size(), key, err
+}
+
+func (s *segmentFiles) replace(id uint64, content []byte) error {
+	return writeFile(s.fs, s.path(id), content)
+}
+
+func (s *segmentFiles) add(id uint64, n int64, content []byte) error {
+	return appendFile(s.fs, s.path(id), n, content)
+}
+
+// appendFile writes content to a file at n, durably.
+func appendFile(files env.FS, path string, n int64, content []byte) error {
+	f, err := files.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(content, n)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// scratchName is the folder in a data folder in which OpenMoment makes a store.
+const scratchName = "moment"
+
+// OpenMoment opens the store as of a moment, like Open does for a generation. What the archive adds to the generation
+// is written to a folder within the data folder data; release closes the store and removes it. ErrBusy means that
+// another OpenMoment uses the folder.
+func OpenMoment(ctx context.Context, e *env.Env, dir, data string, to time.Time, o store.Options,
+	tell func(Progress)) (s *store.Store, g Generation, release func() error, err error) {
+	r, err := openRepository(e, dir, false)
+	if err != nil {
+		return nil, g, nil, err
+	}
+	g, a, err := r.moment(ctx, to)
+	if err != nil {
+		return nil, g, nil, err
+	}
+	lock, err := e.FS.Lock(e.FS.PathJoin(data, scratchName+".lock"))
+	if err != nil {
+		return nil, g, nil, fmt.Errorf("%w: another restore to a moment is under way: %w", ErrBusy, err)
+	}
+	scratch := e.FS.PathJoin(data, scratchName)
+	clear := func() error { return errors.Join(e.FS.RemoveAll(scratch), lock.Close()) }
+	if s, err = r.openMoment(ctx, a, &g, to, scratch, o, tell); err != nil {
+		return nil, g, nil, errors.Join(err, clear())
+	}
+	return s, g, func() error { return errors.Join(s.Close(), clear()) }, nil
+}
+
+func (r *repository) openMoment(ctx context.Context, a *archive.Archive, g *Generation, to time.Time, scratch string,
+	o store.Options, tell func(Progress)) (*store.Store, error) {
+	if err := r.env.FS.RemoveAll(scratch); err != nil {
+		return nil, fmt.Errorf("backup: open: %w", err)
+	}
+	m, err := r.mount(g, r.env.FS, scratch)
+	if err != nil {
+		return nil, err
+	}
+	inside := *r.env
+	inside.FS = m
+	o = mountedOptions(o)
+	at := store.PlacesOf(m, scratch, o)
+	tails := &mountedSegments{m: m, dir: at.Segments, tails: m.PathJoin(scratch, "tails")}
+	if err := m.MkdirAll(tails.tails, 0o700); err != nil {
+		return nil, fmt.Errorf("backup: open: %w", err)
+	}
+	if err := replay(ctx, &inside, a, g, to, at, o, tails, tell); err != nil {
+		return nil, err
+	}
+	s, err := store.Open(&inside, scratch, o)
+	if err != nil {
+		return nil, fmt.Errorf("backup: open generation %d as of %s: %w", g.Number, to, err)
+	}
+	return s, nil
+}
+
+// mountedSegments are the segments of a mounted generation. What is added to one is in a file beside.
+type mountedSegments struct {
+	m          *mounted
+	dir, tails string
+}
+
+func (s *mountedSegments) path(id uint64) string { return s.m.PathJoin(s.dir, object.FileName(id)) }
+
+func (s *mountedSegments) size(id uint64) (int64, string, error) {
+	f, err := s.m.Open(s.path(id))
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	return segmentSize(f)
+}
+
+func (s *mountedSegments) replace(id uint64, content []byte) error {
+	s.m.drop(s.path(id))
+	return writeFile(s.m.FS, s.path(id), content)
+}
+
+func (s *mountedSegments) add(id uint64, n int64, content []byte) error {
+	file, ok := s.m.file(s.path(id))
+	if !ok {
+		return appendFile(s.m.FS, s.path(id), n, content)
+	}
+	piece := Piece{Name: strconv.FormatUint(id, 10) + "-" + strconv.FormatInt(n, 10), Size: int64(len(content)),
+		dir: s.tails}
+	if err := writeFile(s.m.FS, s.m.PathJoin(s.tails, piece.Name), content); err != nil {
+		return err
+	}
+	file.Size, file.Pieces = file.Size+piece.Size, append(slices.Clone(file.Pieces), piece)
+	s.m.set(s.path(id), file)
+	return nil
+}
