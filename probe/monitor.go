@@ -29,7 +29,8 @@ const (
 var Failing = Kind{Type: Server, Name: "Probe",
 	What:  "probes that fail, do not end, or find more problems than are kept",
 	Cause: "The probe cannot read what it looks at, or one fault has very many targets.",
-	Remedy: "Read the cause. Look for the one fault behind many events. If the probe itself is at fault, switch it off " +
+	Remedy: "Read the cause. Look for the one fault behind many events. If the probe itself is at fault, switch it " +
+		"off " +
 		"(probes.run = \"all -NAME\") and report the error.",
 	Every: Tick, Hold: time.Minute, Clear: 5 * time.Minute}
 
@@ -117,7 +118,10 @@ func (m *Monitor) Status() []Status {
 		s.Limits = s.Limits[min(1, len(s.Limits)):]
 		out = append(out, s)
 	}
-	slices.SortFunc(out, func(a, b Status) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(out, func(a, b Status) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name,
+			b.Name))
+	})
 	return out
 }
 

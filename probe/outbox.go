@@ -32,8 +32,8 @@ const (
 )
 
 // outbox holds the events that a channel has not sent: at most one entry for each event, its latest state. So it is
-// bounded as the events are. The cursor in the database is the sequence up to which everything was sent, so that nothing
-// is lost or sent twice over a restart, except what was under way. The log's mu guards waiting, Deliver the rest.
+// bounded as the events are. The cursor in the database is the sequence up to which everything was sent: over a restart
+// nothing is lost, and nothing is sent twice except what was under way. The log's mu guards waiting, Deliver the rest.
 type outbox struct {
 	Channel
 	waiting map[note.UNID]*Event
@@ -97,7 +97,8 @@ func (l *Log) Deliver(ctx context.Context) {
 			o.next = now.Add(o.pause)
 		}
 		if err != nil && ctx.Err() == nil {
-			l.env.Log.Warn("events cannot be notified, retrying", "channel", o.Name, "waiting", len(list)+more, "err", err)
+			l.env.Log.Warn("events cannot be notified, "+
+				"retrying", "channel", o.Name, "waiting", len(list)+more, "err", err)
 		}
 	}
 }

@@ -44,7 +44,8 @@ func newRig(t *testing.T) *rig {
 func (r *rig) open() {
 	r.t.Helper()
 	var err error
-	if r.s, err = store.Open(r.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20}); err != nil {
+	if r.s, err = store.Open(r.Env, "data", store.Options{FloorBytes: -1, Ballast: -1,
+		MemTableSize: 1 << 20}); err != nil {
 		r.t.Fatal(err)
 	}
 	r.tree = stat.New(r.Clock)
@@ -94,7 +95,9 @@ func (r *rig) only() Event {
 	return list[0]
 }
 
-func disk(s Severity, cause string) []Finding { return []Finding{{Target: "/data", Severity: s, Cause: cause}} }
+func disk(s Severity, cause string) []Finding {
+	return []Finding{{Target: "/data", Severity: s, Cause: cause}}
+}
 
 // TestFold checks that a problem opens one event when it has lasted, that the event repeats, becomes worse and better,
 // closes when the problem is gone for a while, and opens again as the same event, over restarts too.
@@ -312,7 +315,8 @@ func TestNotify(t *testing.T) {
 	if fmt.Sprint(got) != "[closed fatal]" {
 		t.Errorf("after the silence: %v", got)
 	}
-	for _, bad := range []Silence{{Until: r.Clock.Now().Add(time.Hour)}, {Target: "[", Until: r.Clock.Now().Add(time.Hour)},
+	for _, bad := range []Silence{{Until: r.Clock.Now().Add(time.Hour)}, {Target: "[",
+		Until: r.Clock.Now().Add(time.Hour)},
 		{Target: "x", Until: r.Clock.Now()}, {Target: "x", Until: r.Clock.Now().Add(2 * longestSilence)}} {
 		if _, err := r.log.Silence(ctx, bad); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
@@ -388,8 +392,10 @@ func TestFailingProbe(t *testing.T) {
 // TestPlan checks the settings of probes.
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	kinds := []*Kind{&testKind, {Name: "Queue", Every: time.Minute, Limits: []Limit{{"age", 3600, Time}, {"size", 1, Bytes}}}}
-	p, err := ParsePlan(kinds, Settings{Run: "all -queue", Every: "queue=1h", Limits: "Disk.low=5% queue.age=2d Queue.size=1GB"})
+	kinds := []*Kind{&testKind, {Name: "Queue", Every: time.Minute, Limits: []Limit{{"age", 3600, Time}, {"size", 1,
+		Bytes}}}}
+	p, err := ParsePlan(kinds, Settings{Run: "all -queue", Every: "queue=1h", Limits: "Disk.low=5% queue.age=2d " +
+		"Queue.size=1GB"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +404,8 @@ func TestPlan(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	for _, bad := range []Settings{{Run: "all -Disc"}, {Every: "Disk"}, {Every: "Disk=1s"}, {Every: "Disk=x"},
-		{Limits: "Disk.low"}, {Limits: "low=3"}, {Limits: "Disk.high=3"}, {Limits: "Disk.low=-3"}, {Limits: "Disk.low=NaN"},
+		{Limits: "Disk.low"}, {Limits: "low=3"}, {Limits: "Disk.high=3"}, {Limits: "Disk.low=-3"},
+		{Limits: "Disk.low=NaN"},
 		{Limits: "Queue.age=-3h"}, {Limits: "Queue.age=9999999999d"}, {Limits: "Queue.size=many"}} {
 		if _, err := ParsePlan(kinds, bad); err == nil {
 			t.Errorf("%+v is accepted", bad)

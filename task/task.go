@@ -103,7 +103,7 @@ func New(e *env.Env, plan Plan, stats *stat.Tree) *Supervisor {
 // Start adds a task, and starts it if the plan has it.
 func (s *Supervisor) Start(t Task) {
 	r := &running{Task: t, sup: s, wake: make(chan struct{}, 1),
-		status: admin.Task{Name: t.Name, State: stateStopped, Since: s.env.Clock.Now().UTC()},
+		status: admin.Task{Name: t.Name, Continuous: t.When == nil, State: stateStopped, Since: s.env.Clock.Now().UTC()},
 		crashes: s.stats.Counter("Server.Tasks."+t.Name+".Panics",
 			"runs of the server task "+t.Name+" that panicked")}
 	s.switching.Lock()
