@@ -71,15 +71,15 @@ type result struct {
 
 // Status is the state of a probe.
 type Status struct {
-	Type     Type          `json:"type"`
-	Name     string        `json:"name"`
-	On       bool          `json:"on" show:"always"`
-	Every    string        `json:"every"`
-	Limits   string        `json:"limits,omitempty"`
-	Findings int           `json:"findings" show:"always"`
-	Last     time.Time     `json:"last,omitzero"`
-	Took     time.Duration `json:"took_ns,omitempty"`
-	Error    string        `json:"error,omitempty"`
+	Type     Type      `json:"type"`
+	Name     string    `json:"name"`
+	On       bool      `json:"on" show:"always"`
+	Every    string    `json:"every"`
+	Limits   string    `json:"limits,omitempty"`
+	Findings int       `json:"findings" show:"always"`
+	Last     time.Time `json:"last,omitzero"`
+	Took     string    `json:"took,omitempty"`
+	Error    string    `json:"error,omitempty"`
 }
 
 // NewMonitor returns a monitor that runs probes as plan says. keep is how long closed events are kept.
@@ -207,7 +207,7 @@ func (m *Monitor) collect(now time.Time) {
 func (m *Monitor) took(r *running, x *result, now time.Time) {
 	r.out = nil
 	m.mu.Lock()
-	r.status.Last, r.status.Took, r.status.Error = r.began, x.took, ""
+	r.status.Last, r.status.Took, r.status.Error = r.began, x.took.Round(time.Microsecond).String(), ""
 	if x.err != nil {
 		r.status.Error = cut(x.err.Error(), maxText)
 	} else {
