@@ -15,7 +15,8 @@ func (m *Monitor) fold(r *running, list []Finding, now time.Time) {
 	defer l.changing.Unlock()
 	mine, room := l.of(k.Name)
 	before := r.held
-	r.held, r.left = map[note.UNID]time.Time{}, 0
+	r.held, r.left = map[note.UNID]time.Time{}, max(0, len(list)-maxLooked)
+	list = list[:min(len(list), maxLooked)]
 	seen := map[note.UNID]bool{}
 	for i := range list {
 		f := &list[i]

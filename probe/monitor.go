@@ -21,6 +21,8 @@ const (
 	deadline = time.Minute
 	// maxFindings is the number of open events, and of problems that have not lasted yet, of one probe.
 	maxFindings = 100
+	// maxLooked is the number of findings of one run that are looked at, so that the work of a round is bounded.
+	maxLooked = 5000
 	// thinEvery is the time between two runs of Thin.
 	thinEvery = 6 * time.Hour
 )

@@ -50,7 +50,8 @@ func (h *server) notifyEvents() error {
 		if err != nil {
 			return err
 		}
-		events.Attach(probe.Channel{Name: "mail", Least: least, Every: c.MailEvery.Duration, Batch: 50, Send: h.mailEvents})
+		events.Attach(probe.Channel{Name: "mail", Least: least, Every: c.MailEvery.Duration, Batch: 50,
+			Send: h.mailEvents})
 	}
 	if c.Webhook != "" {
 		least, err := probe.ParseSeverity(c.WebhookSeverity)
@@ -91,7 +92,8 @@ func (h *server) mailOwn(ctx context.Context, id note.UNID, address, subject, te
 		h.env.Fill(id[:])
 	}
 	raw := []byte("From: Doublet <postmaster@" + to.Domain + ">\r\nTo: <" + to.String() + ">\r\nSubject: " +
-		fields.Encode(subject) + "\r\nDate: " + h.env.Clock.Now().UTC().Format(fields.DateFormat) + "\r\nMessage-ID: <" +
+		fields.Encode(subject) + "\r\nDate: " +
+		"" + h.env.Clock.Now().UTC().Format(fields.DateFormat) + "\r\nMessage-ID: <" +
 		id.String() + "@" + h.cfg.Server.Name + ">\r\nAuto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\n" +
 		"Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\n")
 	raw = mime.AppendBase64Lines(raw, []byte(text), 76, true)

@@ -86,7 +86,8 @@ func (r *readings) probes() []*probe.Probe {
 		probe.Bind(&check.OutOfService, r.outOfService),
 		probe.Bind(&check.Quota, r.catalogued),
 		probe.Bind(&check.DatabaseSize, r.catalogued),
-		probe.Bind(&check.CompactionDebt, always(func() uint64 { return uint64(r.value("Database.Compactions.Debt")) })),
+		probe.Bind(&check.CompactionDebt,
+			always(func() uint64 { return uint64(r.value("Database.Compactions.Debt")) })),
 		probe.Bind(&check.FullText, always(func() time.Duration {
 			return time.Duration(r.value("FullText.Behind.Seconds") * float64(time.Second))
 		})),
@@ -195,5 +196,6 @@ func (r *readings) webLatency() []check.Requests {
 	if n == 0 {
 		return nil
 	}
-	return []check.Requests{{Of: "http and https", Count: uint64(n), Mean: time.Duration(sum / n * float64(time.Second))}}
+	return []check.Requests{{Of: "http and " +
+		"https", Count: uint64(n), Mean: time.Duration(sum / n * float64(time.Second))}}
 }

@@ -106,9 +106,11 @@ func (r *readings) weakSettings() (out []check.Weak) {
 		check.Weak
 	}{
 		{c.Limits.SignInFailures == 0, check.Weak{Setting: "limits.sign_in_failures",
-			Cause: "no address is ever banned, whatever the number of passwords that it tries", Remedy: "set it to 10"}},
+			Cause: "no address is ever banned, whatever the number of passwords that it tries", Remedy: "set it to " +
+				"10"}},
 		{everybody(c.Web.Monitors), check.Weak{Setting: "web.monitors",
-			Cause: "everyone may read the status page and the statistics", Remedy: "name the addresses of your monitors"}},
+			Cause: "everyone may read the status page and the statistics", Remedy: "name the addresses of your " +
+				"monitors"}},
 		{everybody(c.Server.Proxies) || everybody(c.Web.Proxies), check.Weak{Setting: "server.proxies, web.proxies",
 			Cause: "every client may claim to be another one", Remedy: "name the addresses of your proxies"}},
 		{everybody(c.Web.AdminReach), check.Weak{Setting: "web.admin_reach",
@@ -118,7 +120,8 @@ func (r *readings) weakSettings() (out []check.Weak) {
 			check.Weak{Setting: "router.smarthost_tls", Cause: "the password for the smarthost may travel without TLS",
 				Remedy: "set it to verify"}},
 		{c.Verify.DMARC == "off" && c.Verify.SPF == "off", check.Weak{Setting: "verify.dmarc, verify.spf",
-			Cause: "mail with a forged sender is not told from other mail", Remedy: "set verify.dmarc to mark or reject"}},
+			Cause: "mail with a forged sender is not told from other mail", Remedy: "set verify.dmarc to mark or " +
+				"reject"}},
 	} {
 		if w.weak {
 			out = append(out, w.Weak)
@@ -153,12 +156,14 @@ func (r *readings) connections(ctx context.Context) (out []check.Link, err error
 		if s.State != "waiting" || s.Runs == 0 || c.Until != c.From {
 			continue
 		}
-		out = append(out, check.Link{Name: c.Name, Error: s.Error, Age: r.env.Clock.Now().Sub(s.LastRun), Every: c.Every})
+		out = append(out, check.Link{Name: c.Name, Error: s.Error, Age: r.env.Clock.Now().Sub(s.LastRun),
+			Every: c.Every})
 	}
 	return out, err
 }
 
-// dirPage is the number of documents that one read of the directory holds, dirMost the number of groups and of names that
+// dirPage is the number of documents that one read of the directory holds,
+// dirMost the number of groups and of names that
 // a probe looks at.
 const (
 	dirPage = 500

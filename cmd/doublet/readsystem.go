@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -55,10 +56,20 @@ func (r *readings) disks(context.Context) (out []check.Disk, err error) {
 			continue
 		}
 		d := check.Disk{Folder: dir, Free: u.AvailBytes, Total: u.AvailBytes + u.UsedBytes}
+		if slices.ContainsFunc(out, func(x check.Disk) bool { return sameDevice(&x, &d) }) {
+			continue
+		}
 		d.Stopped = dir == at.Data && !r.system.Store.HasSpace()
 		out = append(out, d)
 	}
 	return out, err
+}
+
+// sameDevice reports whether two folders seem to be on one device, so that it raises one event. Free space may have
+// changed between the two readings.
+func sameDevice(a, b *check.Disk) bool {
+	const moved = 64 << 20
+	return max(a.Free, b.Free)-min(a.Free, b.Free) < moved && max(a.Total, b.Total)-min(a.Total, b.Total) < moved
 }
 
 // descriptors returns the open files of the process. Systems without /proc have no reading.
