@@ -68,12 +68,9 @@ func unid(probe, target string) note.UNID {
 	return note.DeriveUNID([]byte("event"), []byte(probe), []byte(target))
 }
 
-// cut shortens a text to at most limit bytes, at a character.
+// cut shortens a text to at most limit bytes and removes what is no UTF-8: causes and targets hold texts of strangers.
 func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "")
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 
 // clone returns a copy that shares nothing with e.

@@ -153,18 +153,16 @@ func (l *Log) get(id note.UNID) *Event {
 	return l.events[id]
 }
 
-// put replaces an event in memory. If it is news, it is delivered.
+// put replaces an event in memory. If it is news and not silenced, it is delivered. The caller holds changing.
 func (l *Log) put(e *Event, what outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id := unid(e.Probe, e.Target)
-	if what == news {
+	if what == news && !e.quiet(l.env.Clock.Now()) && !l.silenced(e) {
 		l.last = max(l.last+1, l.env.Clock.Now().UnixMicro())
 		e.sequence = l.last
-		if !e.quiet(l.env.Clock.Now()) && !l.silenced(e) {
-			for _, o := range l.outboxes {
-				o.add(id, e)
-			}
+		for _, o := range l.outboxes {
+			o.add(id, e)
 		}
 	}
 	l.events[id] = e

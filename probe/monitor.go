@@ -252,6 +252,8 @@ func (m *Monitor) closeOrphans(now time.Time) {
 	for _, r := range m.probes {
 		known[r.Name] = true
 	}
+	m.log.changing.Lock()
+	defer m.log.changing.Unlock()
 	for _, e := range m.log.List(Query{State: StateOpen}) {
 		if !known[e.Probe] {
 			c := e.clone()

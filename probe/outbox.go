@@ -55,7 +55,7 @@ func (l *Log) Attach(c Channel) {
 	o := &outbox{Channel: c, waiting: map[note.UNID]*Event{}}
 	if from, known := l.cursors[c.Name]; known {
 		for id, e := range l.events {
-			if e.sequence > from && !l.silenced(e) && !e.quiet(l.env.Clock.Now()) {
+			if e.sequence > from {
 				o.add(id, e)
 			}
 		}

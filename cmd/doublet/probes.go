@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"doublet/cmd/doublet/config"
 	"doublet/mail"
@@ -82,11 +84,16 @@ func (h *server) mailEvents(ctx context.Context, list []probe.Event, more int) e
 // mailOwn sends a message of the server to an address. Nobody is told if it cannot be delivered.
 func (h *server) mailOwn(ctx context.Context, id note.UNID, address, subject, text string) error {
 	s := h.system
+	if !strings.Contains(address, "@") {
+		domains, err := s.Directory.Domains.List(ctx)
+		if err != nil || len(domains) == 0 {
+			return errors.Join(probe.ErrLater, err) // no domain is set up yet
+		}
+		address += "@" + domains[0]
+	}
 	to, err := smtp.ParsePath(address)
 	if err != nil {
-		if to, err = smtp.ParsePath(address + "@" + h.domain(ctx)); err != nil {
-			return fmt.Errorf("address %q: %w", address, err)
-		}
+		return fmt.Errorf("address %q: %w", address, err)
 	}
 	if id == (note.UNID{}) {
 		h.env.Fill(id[:])
@@ -107,12 +114,4 @@ func (h *server) mailOwn(ctx context.Context, id note.UNID, address, subject, te
 		return fmt.Errorf("mail to %s: %w", address, err)
 	}
 	return nil
-}
-
-// domain returns the first local domain, or the server's name without one.
-func (h *server) domain(ctx context.Context) string {
-	if list, err := h.system.Directory.Domains.List(ctx); err == nil && len(list) > 0 {
-		return list[0]
-	}
-	return h.cfg.Server.Name
 }

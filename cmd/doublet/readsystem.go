@@ -16,6 +16,7 @@ import (
 	"doublet/probe"
 	"doublet/probe/check"
 	"doublet/store"
+	"doublet/task"
 	"doublet/wire/smtp"
 )
 
@@ -104,13 +105,13 @@ func fileLimit(text []byte) uint64 {
 func (r *readings) tasks() (out []check.Task) {
 	now := r.env.Clock.Now()
 	for _, t := range r.running.Tasks.Status() {
-		x := check.Task{Name: t.Name, Waiting: t.State == "waiting after a failure", Error: t.Error, Crashes: t.Crashes}
+		x := check.Task{Name: t.Name, Waiting: t.State == task.StatePaused, Error: t.Error, Crashes: t.Crashes}
 		switch {
-		case t.State == "stopped":
+		case t.State == task.StateStopped:
 			continue
-		case t.State == "running" && !t.Continuous:
+		case t.State == task.StateRunning && !t.Continuous:
 			x.Running = now.Sub(t.LastRun)
-		case t.State != "running" && !t.NextRun.IsZero():
+		case t.State != task.StateRunning && !t.NextRun.IsZero():
 			x.Late = max(0, now.Sub(t.NextRun))
 		}
 		out = append(out, x)

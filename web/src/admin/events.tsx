@@ -106,9 +106,9 @@ function One({ id, reload }: { id: string; reload: () => void }) {
       <form class="inline-form" onSubmit={(x) => { x.preventDefault(); act("event assign", { person: person.value.trim() }); }}><Text label={ta("assignedTo")} value={person} /><button class="button">{ta("assign")}</button></form>
       <form class="inline-form" onSubmit={(x) => { x.preventDefault(); act("event comment", { text: comment.value.trim() }); }}><Text label={ta("comment")} value={comment} required /><button class="button">{ta("write")}</button></form>
       <section class="block"><h2>{ta("history")}</h2>
-        <ol class="plain-list">{[...(e.history ?? [])].reverse().map((h) => {
+        <ol class="trace">{[...(e.history ?? [])].reverse().map((h) => {
           const [at = "", ...rest] = h.split(" ");
-          return <li><span class="what"><small>{fullDate(at)}</small><span>{rest.join(" ")}</span></span></li>;
+          return <li><time dateTime={at}>{fullDate(at)}</time> <span>{rest.join(" ")}</span></li>;
         })}</ol></section>
       <p class="fine">{ta("id")} {e.id}</p>
     </div>
