@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
@@ -41,14 +40,7 @@ func Webhook(e *env.Env, o WebhookOptions) (Channel, error) {
 	if err := o.Reach.Check(o.URL); err != nil {
 		return Channel{}, err
 	}
-	client := &http.Client{
-		Timeout:       hookTime,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			DialContext: o.Reach.Dial, DisableKeepAlives: true, MaxResponseHeaderBytes: 32 << 10,
-			TLSClientConfig: &tls.Config{RootCAs: o.Roots, Time: e.Clock.Now, MinVersion: tls.VersionTLS12},
-		},
-	}
+	client := o.Reach.Client(reach.HTTP{Timeout: hookTime, Roots: o.Roots})
 	return Channel{Name: "webhook", Least: o.Least, Batch: hookBatch, Send: func(ctx context.Context, list []Event, _ int) error {
 		body, err := json.Marshal(struct {
 			Server string  `json:"server"`
