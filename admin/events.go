@@ -93,15 +93,15 @@ func events() []*Verb {
 		define("event assign", "give an event to a person who takes care of it", assignEvent, changes),
 		define("event comment", "write a comment on an event",
 			func(ctx context.Context, c *Call, a *EventComment) (probe.Event, error) {
-				return c.Events.Comment(ctx, a.ID, c.caller(ctx), a.Text)
+				return c.Events.Comment(ctx, a.ID, callerOf(ctx, c), a.Text)
 			}, changes),
 		define("event close", "close an event; it opens again when its cause returns or grows worse",
 			func(ctx context.Context, c *Call, a *EventClose) (probe.Event, error) {
-				return c.Events.Close(ctx, a.ID, c.caller(ctx), a.Permanently)
+				return c.Events.Close(ctx, a.ID, callerOf(ctx, c), a.Permanently)
 			}, changes),
 		define("event reopen", "let a closed event open again at its next finding",
 			func(ctx context.Context, c *Call, a *EventID) (probe.Event, error) {
-				return c.Events.Reopen(ctx, a.ID, c.caller(ctx))
+				return c.Events.Reopen(ctx, a.ID, callerOf(ctx, c))
 			}, changes),
 		define("event silence", "notify nobody of an event, or of a target, for a time", silenceEvent, changes,
 			long("What is silenced is recorded all the same; mail, webhook and the log of notifications leave it "+
@@ -114,8 +114,8 @@ func events() []*Verb {
 	}
 }
 
-// caller returns the name of the person who runs the verb, for the history.
-func (c *Call) caller(ctx context.Context) string {
+// callerOf returns the name of the person who runs the verb, for the history.
+func callerOf(ctx context.Context, c *Call) string {
 	if c.Who.System {
 		return "console"
 	}
@@ -171,7 +171,7 @@ func assignEvent(ctx context.Context, c *Call, a *EventAssign) (probe.Event, err
 		}
 		name = strings.Join(c.names(ctx, []string{t.ID.String()}), "")
 	}
-	return c.Events.Assign(ctx, a.ID, c.caller(ctx), name)
+	return c.Events.Assign(ctx, a.ID, callerOf(ctx, c), name)
 }
 
 // period parses how long something lasts: a duration, with d for days.
@@ -192,17 +192,17 @@ func silenceEvent(ctx context.Context, c *Call, a *EventSilence) (Done, error) {
 	case a.ID != "" && (a.Probe != "" || a.Target != ""):
 		return Done{}, fmt.Errorf("%w: give the id of an event, or --probe and --target", ErrUsage)
 	case a.ID != "":
-		e, err := c.Events.SilenceEvent(ctx, a.ID, c.caller(ctx), until)
+		e, err := c.Events.SilenceEvent(ctx, a.ID, callerOf(ctx, c), until)
 		return Done{e.ID + " is silenced until " + until.UTC().Format(time.RFC3339)}, err
 	}
-	s, err := c.Events.Silence(ctx, probe.Silence{Probe: a.Probe, Target: a.Target, Until: until, By: c.caller(ctx),
+	s, err := c.Events.Silence(ctx, probe.Silence{Probe: a.Probe, Target: a.Target, Until: until, By: callerOf(ctx, c),
 		Reason: a.Reason})
 	return Done{"silence " + s.ID + " lasts until " + until.UTC().Format(time.RFC3339)}, err
 }
 
 func unsilenceEvent(ctx context.Context, c *Call, a *EventUnsilence) (Done, error) {
 	if _, err := c.Events.Event(a.ID); err == nil {
-		_, err = c.Events.SilenceEvent(ctx, a.ID, c.caller(ctx), time.Time{})
+		_, err = c.Events.SilenceEvent(ctx, a.ID, callerOf(ctx, c), time.Time{})
 		return Done{a.ID + " is not silenced any more"}, err
 	}
 	return Done{"silence " + a.ID + " has ended"}, c.Events.EndSilence(ctx, a.ID)

@@ -21,7 +21,8 @@ func Digest(server string, list []Event, more int) (subject, text string) {
 		}
 		fmt.Fprintf(&b, "\n  Cause:  %s\n", e.Cause)
 		if e.State == StateOpen {
-			fmt.Fprintf(&b, "  Remedy: %s\n  Since:  %s, found %d times\n", e.Remedy, e.Changed.UTC().Format(time.RFC3339),
+			fmt.Fprintf(&b, "  Remedy: %s\n  Since:  %s, found %d "+
+				"times\n", e.Remedy, e.Changed.UTC().Format(time.RFC3339),
 				e.Count)
 		} else {
 			fmt.Fprintf(&b, "  From %s to %s\n", e.First.UTC().Format(time.RFC3339), e.Last.UTC().Format(time.RFC3339))

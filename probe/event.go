@@ -59,7 +59,7 @@ type Finding struct {
 	// Target distinguishes the findings of one probe: a destination, a folder, a server. Empty: this server.
 	Target   string
 	Severity Severity
-	// Cause says what was found, with its values. Remedy replaces the probe's own if it is not empty.
+	// Cause describes the problem with its values. Remedy replaces the probe's own if it is not empty.
 	Cause, Remedy string
 }
 

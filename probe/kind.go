@@ -16,7 +16,7 @@ type Kind struct {
 	Type Type
 	// Name is the probe's name in the settings: one word.
 	Name string
-	// What says what the probe looks at; Cause and Remedy what usually lies behind a finding and what helps.
+	// What describes the subject of the probe, Cause the usual cause of a finding, Remedy the usual remedy.
 	What, Cause, Remedy string
 	// Every is the time between two runs. A problem opens an event when it has lasted for Hold, and closes it when it
 	// was absent for Clear.
@@ -100,7 +100,7 @@ func Bind[R any](c *Check[R], read func(ctx context.Context) (R, error)) *Probe 
 	}}
 }
 
-// Settings say which probes run, how often, and their thresholds, as texts of the settings file.
+// Settings are the texts of the settings file that choose the probes, their intervals and thresholds.
 type Settings struct {
 	// Run is all, or the names of the probes that run; all -NAME leaves out single ones. none: no probe runs.
 	Run string
@@ -202,7 +202,7 @@ func (p *Plan) parseLimit(find func(string) (*Kind, error), word string) error {
 		for _, l := range k.Limits {
 			names = append(names, l.Name)
 		}
-		return fmt.Errorf("the limits of %s are %s", k.Name, strings.Join(names, ", "))
+		return fmt.Errorf("%s has the limits %s", k.Name, strings.Join(names, ", "))
 	}
 	v, err := k.Limits[i].Unit.parse(text)
 	if err != nil {
@@ -224,7 +224,7 @@ func (u Unit) parse(text string) (v float64, err error) {
 	default:
 		v, err = strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
 		if err == nil && !(v >= 0 && v < 1e15) {
-			err = fmt.Errorf("the value must be 0 or more")
+			err = fmt.Errorf("value %q is not 0 or more", text)
 		}
 		return v, err
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	// Tick is the time between two rounds.
 	Tick = 5 * time.Second
-	// patience is how long a round waits for its probes, and deadline how long a probe may run.
+	// patience limits the wait of a round for its probes, deadline the time of a probe.
 	patience = 2 * time.Second
 	deadline = time.Minute
 	// maxFindings is the number of open events, and of problems that have not lasted yet, of one probe.

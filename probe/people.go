@@ -185,7 +185,7 @@ func (l *Log) edit(ctx context.Context, id, by, what string, fn func(*Event) err
 	return *e, nil
 }
 
-// Assign gives an event to a person, or to nobody.
+// Assign makes a person responsible for an event, nobody if person is empty.
 func (l *Log) Assign(ctx context.Context, id, by, person string) (Event, error) {
 	what := "assigned to " + person
 	if person == "" {
@@ -241,7 +241,7 @@ func (l *Log) Close(ctx context.Context, id, by string, permanently bool) (Event
 	})
 }
 
-// Reopen lets a closed event open again at its next finding.
+// Reopen makes a closed event open again at its next finding.
 func (l *Log) Reopen(ctx context.Context, id, by string) (Event, error) {
 	return l.edit(ctx, id, by, "may open again", func(e *Event) error {
 		if e.State == StateOpen {

@@ -22,8 +22,8 @@ import (
 type WebhookOptions struct {
 	Server, URL, Secret string
 	Least               Severity
-	// Reach connects to the host of the URL, and only if it is allowed. Roots are the authorities that are trusted there;
-	// nil means those of the system.
+	// Reach connects to the host of the URL, and only if it is allowed. Roots are the authorities that are trusted
+	// there; nil means those of the system.
 	Reach *reach.Guard
 	Roots *x509.CertPool
 }
@@ -41,7 +41,7 @@ func Webhook(e *env.Env, o WebhookOptions) (Channel, error) {
 		return Channel{}, err
 	}
 	client := o.Reach.Client(reach.HTTP{Timeout: hookTime, Roots: o.Roots})
-	return Channel{Name: "webhook", Least: o.Least, Batch: hookBatch, Send: func(ctx context.Context, list []Event, _ int) error {
+	send := func(ctx context.Context, list []Event, _ int) error {
 		body, err := json.Marshal(struct {
 			Server string  `json:"server"`
 			Events []Event `json:"events"`
@@ -60,7 +60,8 @@ func Webhook(e *env.Env, o WebhookOptions) (Channel, error) {
 			r.Header.Set("X-Doublet-Signature", "sha256="+Sign(o.Secret, now, body))
 		}
 		return post(client, r)
-	}}, nil
+	}
+	return Channel{Name: "webhook", Least: o.Least, Batch: hookBatch, Send: send}, nil
 }
 
 // Sign returns the HMAC-SHA256 (RFC 2104) of a time in Unix seconds, a dot and a body, in hex.
@@ -79,7 +80,7 @@ func post(client *http.Client, r *http.Request) error {
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // the answer has no meaning
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
-		return fmt.Errorf("the webhook answers %s", answer.Status)
+		return fmt.Errorf("webhook answers %s", answer.Status)
 	}
 	return nil
 }

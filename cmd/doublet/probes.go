@@ -18,7 +18,7 @@ import (
 )
 
 // startProbes starts the monitor (Domino's task Event) and what notifies people of events.
-func (h *server) startProbes(tasks *task.Supervisor) error {
+func startProbes(h *server, tasks *task.Supervisor) error {
 	plan, err := probePlan(&h.cfg)
 	if err != nil {
 		return &exitError{exitUsage, fmt.Errorf("settings of [probes]: %w", err)}
@@ -27,7 +27,7 @@ func (h *server) startProbes(tasks *task.Supervisor) error {
 	events := h.system.Events
 	monitor := probe.NewMonitor(events, plan, h.cfg.Probes.Keep.Duration, r.probes())
 	h.running.Probes = monitor.Status
-	if err := h.notifyEvents(); err != nil {
+	if err := (notices{h}).attach(); err != nil {
 		return err
 	}
 	tasks.Start(task.Task{Name: "Event", Run: task.Plain(monitor.Run)})
@@ -44,19 +44,22 @@ func probePlan(cfg *config.Config) (*probe.Plan, error) {
 	return probe.ParsePlan(check.Kinds(), probe.Settings{Run: c.Run, Every: c.Every, Limits: c.Limits})
 }
 
-// notifyEvents attaches the channels of the settings.
-func (h *server) notifyEvents() error {
+// notices notifies people of events.
+type notices struct{ *server }
+
+// attach attaches the channels of the settings.
+func (h notices) attach() error {
 	c, events := &h.cfg.Probes, h.system.Events
 	if c.Mail != "" {
-		least, err := probe.ParseSeverity(c.MailSeverity)
+		least, err := probe.ParseSeverity(c.MailLeast)
 		if err != nil {
 			return err
 		}
 		events.Attach(probe.Channel{Name: "mail", Least: least, Every: c.MailEvery.Duration, Batch: 50,
-			Send: h.mailEvents})
+			Send: h.digest})
 	}
 	if c.Webhook != "" {
-		least, err := probe.ParseSeverity(c.WebhookSeverity)
+		least, err := probe.ParseSeverity(c.HookLeast)
 		if err != nil {
 			return err
 		}
@@ -70,19 +73,19 @@ func (h *server) notifyEvents() error {
 	return nil
 }
 
-// mailEvents mails a digest to the administrators. While mail itself is the trouble, events wait: a digest would not
+// digest mails a digest to the administrators. While mail itself is the trouble, events wait: a digest would not
 // arrive, and would add to the queue.
-func (h *server) mailEvents(ctx context.Context, list []probe.Event, more int) error {
+func (h notices) digest(ctx context.Context, list []probe.Event, more int) error {
 	q := probe.Query{Type: string(probe.Messaging), State: probe.StateOpen, Severity: probe.Failure, Limit: 1}
 	if len(h.system.Events.List(q)) > 0 || !h.system.Store.HasSpace() {
 		return probe.ErrLater
 	}
 	subject, text := probe.Digest(h.cfg.Server.Name, list, more)
-	return h.mailOwn(ctx, note.UNID{}, h.cfg.Probes.Mail, subject, text)
+	return h.mail(ctx, note.UNID{}, h.cfg.Probes.Mail, subject, text)
 }
 
-// mailOwn sends a message of the server to an address. Nobody is told if it cannot be delivered.
-func (h *server) mailOwn(ctx context.Context, id note.UNID, address, subject, text string) error {
+// mail sends a message of the server to an address. Nobody is told if it cannot be delivered.
+func (h notices) mail(ctx context.Context, id note.UNID, address, subject, text string) error {
 	s := h.system
 	if !strings.Contains(address, "@") {
 		domains, err := s.Directory.Domains.List(ctx)

@@ -212,7 +212,7 @@ func (t *trip) read(ctx context.Context) ([]check.Trip, error) {
 	var id note.UNID
 	t.env.Fill(id[:])
 	t.sent, t.last = now, check.Trip{To: t.to}
-	err := t.mailOwn(ctx, id, t.to, "Test mail of "+t.cfg.Server.Name,
+	err := notices{t.server}.mail(ctx, id, t.to, "Test mail of "+t.cfg.Server.Name,
 		"The server sends this message to itself to measure how mail flows, and removes it.\n")
 	if err != nil {
 		t.last.Refused = err.Error()

@@ -50,7 +50,7 @@ func (h *server) openTasks() error {
 	tasks.Start(task.Task{Name: "Stats", When: task.Every(15 * time.Second), AtStart: true,
 		Run: task.Plain(h.platform())})
 	tasks.Start(task.Task{Name: "CPU", When: task.Every(profileEvery / 2), Run: task.Plain(h.sampleCPU())})
-	if err := h.startProbes(tasks); err != nil {
+	if err := startProbes(h, tasks); err != nil {
 		return err
 	}
 	h.warnTasks(plan, tasks)

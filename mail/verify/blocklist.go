@@ -88,7 +88,8 @@ func meansListed(a netip.Addr) bool { return listedNet.Contains(a) && !errorNet.
 // ListedIn reports whether a block list lists an address, with the reason that it publishes.
 //
 // Implements: RFC 5782 §2 Structure of an IP address DNSBL or DNSWL
-func ListedIn(ctx context.Context, resolver *dns.Resolver, ip netip.Addr, zone string) (reason string, listed bool, err error) {
+func ListedIn(ctx context.Context, resolver *dns.Resolver, ip netip.Addr, zone string) (reason string, listed bool,
+	err error) {
 	name := string(appendReversed(make([]byte, 0, 80), ip.Unmap().WithZone(""))) + zone
 	addresses, _, err := resolver.A(ctx, name)
 	if errors.Is(err, dns.ErrNotFound) {

@@ -7,7 +7,7 @@ import (
 	"doublet/probe"
 )
 
-// Damaged is what the store has met since it opened.
+// Damaged counts the damage that the store has met since it opened.
 type Damaged struct {
 	// Files are tables of the store that cannot be read, Objects is the number of damaged objects.
 	Files   int

@@ -24,7 +24,8 @@ func Markdown() string {
 			limits = append(limits, l.Name+" "+l.Unit.Format(l.Default))
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s, %s, %s | %s | %s | %s |\n", k.Type, k.Name, k.What,
-			probe.Time.Format(k.Every.Seconds()), probe.Time.Format(k.Hold.Seconds()), probe.Time.Format(k.Clear.Seconds()),
+			probe.Time.Format(k.Every.Seconds()), probe.Time.Format(k.Hold.Seconds()),
+			probe.Time.Format(k.Clear.Seconds()),
 			strings.Join(limits, ", "), k.Cause, k.Remedy)
 	}
 	return b.String()

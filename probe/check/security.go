@@ -62,7 +62,7 @@ var SignInAttack = probe.Check[[]Attack]{
 
 // Cert is a certificate of the server.
 type Cert struct {
-	// Name says what it is for: its host names, or cluster.
+	// Name holds its host names, or names its cluster.
 	Name  string
 	Left  time.Duration
 	Error string
@@ -126,7 +126,7 @@ var SigningKey = probe.Check[[]DKIM]{
 	},
 }
 
-// Relay is what the server's own rule says about a stranger who sends to an address elsewhere.
+// Relay holds the verdict of a door on a stranger who sends to an address elsewhere.
 type Relay struct {
 	Door    string
 	Address string

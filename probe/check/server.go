@@ -14,7 +14,8 @@ type Task struct {
 	Waiting bool
 	Crashes uint64
 	Error   string
-	// Late is how long its next run is overdue. Running is the time of the present run; 0 for continuous tasks.
+	// Late is the time for which its next run is overdue. Running is the time of the present run, 0 for continuous
+	// tasks.
 	Late, Running time.Duration
 }
 

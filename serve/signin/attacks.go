@@ -23,7 +23,9 @@ func (s *Service) Attacks(least, limit int) []Attack {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.env.Clock.Now()
-	out := recent(&g.accounts.lru, limit, func(r *row[uint64]) Attack { return g.attack(&r.tally, now, r.name, "") }, least)
+	out := recent(&g.accounts.lru, limit, func(r *row[uint64]) Attack {
+		return g.attack(&r.tally, now, r.name, "")
+	}, least)
 	out = append(out, recent(&g.addresses.lru, limit, func(r *row[netip.Addr]) Attack {
 		return g.attack(&r.tally, now, "", r.key.String())
 	}, least)...)
