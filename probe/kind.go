@@ -84,8 +84,7 @@ type Check[R any] struct {
 // Probe is a probe that runs: a check with the function that reads what it looks at.
 type Probe struct {
 	*Kind
-	limits Limits
-	find   func(ctx context.Context, l Limits) ([]Finding, error)
+	find func(ctx context.Context, l Limits) ([]Finding, error)
 }
 
 // Bind makes a check a probe that reads by a function. An error of read is no finding of the probe: what it reported

@@ -146,13 +146,6 @@ func (l *Log) update(ctx context.Context, fn func(*store.Writer) error) error {
 	return nil
 }
 
-// get returns an event, nil if there is none. Nobody changes what it returns.
-func (l *Log) get(id note.UNID) *Event {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.events[id]
-}
-
 // put replaces an event in memory. If it is news and not silenced, it is delivered. The caller holds changing.
 func (l *Log) put(e *Event, what outcome) {
 	l.mu.Lock()

@@ -64,7 +64,7 @@ func (h notices) attach() error {
 			return err
 		}
 		hook, err := probe.Webhook(h.env, probe.WebhookOptions{Server: h.cfg.Server.Name, URL: c.Webhook,
-			Secret: c.WebhookSecret, Least: least, Reach: h.reach})
+			Secret: c.HookSecret, Least: least, Reach: h.reach})
 		if err != nil {
 			return &exitError{exitUsage, fmt.Errorf("setting probes.webhook: %w", err)}
 		}
