@@ -27,6 +27,7 @@ import (
 	"doublet/mail/reports"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/probe"
 	"doublet/replica"
 	"doublet/replica/domain"
 	"doublet/replica/schedule"
@@ -71,6 +72,8 @@ type System struct {
 	// History is the statistics database, Catalog the catalog of databases.
 	History *collect.History
 	Catalog *catalog.Catalog
+	// Events is the database of events.
+	Events *probe.Log
 	// Name is the server's name, Data its data folder, Version the program's version.
 	Name, Data, Version string
 	Started             time.Time
@@ -170,6 +173,7 @@ func init() {
 		clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), sieves(), calendars(), checks(),
 		journals(), feeds(),
 		onMachine(backups()), onMachine(dumps()), certificates(), statistics(), catalogs(), compacts(), updalls(),
+		events(),
 		tasks(), consoles(), settings(), control())
 }
 
@@ -298,11 +302,12 @@ func Kind(err error) string {
 		return remote.Kind
 	case errors.Is(err, ErrUsage), errors.Is(err, directory.ErrInvalid), errors.Is(err, ErrNoVerb),
 		errors.Is(err, mailbox.ErrBadName), errors.Is(err, transfer.ErrInvalid),
-		errors.Is(err, schedule.ErrInvalid):
+		errors.Is(err, schedule.ErrInvalid), errors.Is(err, probe.ErrInvalid):
 		return "usage"
 	case errors.Is(err, directory.ErrNotFound), errors.Is(err, directory.ErrNoSuchRecipient),
 		errors.Is(err, store.ErrNotFound), errors.Is(err, mailbox.ErrNoFolder), errors.Is(err, fs.ErrNotExist),
-		errors.Is(err, backup.ErrNotFound), errors.Is(err, pki.ErrNone), errors.Is(err, ErrNoTask):
+		errors.Is(err, backup.ErrNotFound), errors.Is(err, pki.ErrNone), errors.Is(err, ErrNoTask),
+		errors.Is(err, probe.ErrNoEvent):
 		return "not found"
 	case errors.Is(err, directory.ErrNameTaken), errors.Is(err, store.ErrExists), errors.Is(err, fs.ErrExist),
 		errors.Is(err, pki.ErrExists), errors.Is(err, ErrTaskRuns):

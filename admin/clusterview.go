@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,11 +15,6 @@ import (
 type ClusterPage struct {
 	After string `json:"after" help:"id of the database behind which the list begins"`
 	Limit int    `json:"limit" help:"how many at most (100)"`
-}
-
-// ShowEvents are the arguments of show events.
-type ShowEvents struct {
-	Open bool `json:"open" help:"only what is not over"`
 }
 
 // ClusterDatabases is a page of the Cluster Database Directory.
@@ -137,18 +131,6 @@ func clusterShows() []*Verb {
 // clusterKeeps returns the verbs that maintain a cluster.
 func clusterKeeps() []*Verb {
 	return []*Verb{
-		onServer("show events", "what is wrong, or was, in the cluster, with its cause",
-			func(_ context.Context, c *ServerCall, a *ShowEvents) ([]cluster.Event, error) {
-				n, err := c.node()
-				if err != nil {
-					return nil, err
-				}
-				list := n.Events()
-				if a.Open {
-					list = slices.DeleteFunc(list, func(e cluster.Event) bool { return !e.Until.IsZero() })
-				}
-				return list, nil
-			}),
 		onServer("cluster replicas", "how many replicas a database has",
 			func(ctx context.Context, c *ServerCall, a *ClusterReplicas) (Done, error) {
 				n, err := c.node()

@@ -12,6 +12,7 @@ import (
 	"doublet/cluster"
 	"doublet/mail/reports"
 	"doublet/note"
+	"doublet/probe"
 	"doublet/replica/schedule"
 	"doublet/search"
 )
@@ -46,6 +47,8 @@ type Running struct {
 	// not before.
 	Enter func(ctx context.Context) (entered bool, err error)
 	Bans  Bans
+	// Probes returns the state of every probe.
+	Probes func() []probe.Status
 }
 
 // Bans are the addresses that are temporarily banned from signing in.

@@ -23,8 +23,10 @@ type Tasks interface {
 type Task struct {
 	Name string `json:"name"`
 	// State is idle, running, waiting after a failure, or stopped. Since is the time at which it began.
-	State string    `json:"state"`
-	Since time.Time `json:"since,omitzero"`
+	State string `json:"state"`
+	// Continuous marks a task without a schedule, which runs all the time.
+	Continuous bool      `json:"continuous,omitempty"`
+	Since      time.Time `json:"since,omitzero"`
 	// Runs, Failed and Crashes count since the start of the server; a crash (panic) is a failure too.
 	Runs    uint64    `json:"runs"`
 	Failed  uint64    `json:"failed"`

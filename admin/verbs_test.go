@@ -29,6 +29,8 @@ import (
 	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/probe"
+	"doublet/probe/check"
 	"doublet/replica"
 	"doublet/replica/domain"
 	"doublet/replica/schedule"
@@ -54,6 +56,19 @@ type noBans struct{}
 func (noBans) List() []Ban { return []Ban{} }
 
 func (noBans) Remove(netip.Addr) bool { return false }
+
+// deadMail opens one event of the probe DeadMail, and returns the state of the probes.
+func deadMail(t *testing.T, l *probe.Log) func() []probe.Status {
+	t.Helper()
+	plan, err := probe.ParsePlan([]*probe.Kind{&check.DeadMail.Kind}, probe.Settings{Run: "all"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := probe.NewMonitor(l, plan, time.Hour, []*probe.Probe{
+		probe.Bind(&check.DeadMail, func(context.Context) (int, error) { return 20, nil })})
+	m.Round(context.Background())
+	return m.Status
+}
 
 // oneTask is the only task of a server.
 type oneTask struct{ t Task }
@@ -151,6 +166,10 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 	if s.History, err = collect.Open(s.Store, f.Env, s.Stats); err != nil {
 		t.Fatal(err)
 	}
+	if s.Events, err = probe.Open(s.Store, f.Env, s.Stats); err != nil {
+		t.Fatal(err)
+	}
+	s.Probes = deadMail(t, s.Events)
 	if s.Catalog, err = catalog.Open(s.Store, f.Env); err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +283,36 @@ var script = []struct{ verb, args, want string }{
 	{"cluster replica", `{"database":"bo","server":"x","state":"away"}`, "!usage "},
 	{"cluster set", `{"server":"x"}`, "!"},
 	{"cluster leave", `{"server":"x"}`, "!"},
-	{"show events", `{}`, "!"},
+	{"show events", `{}`,
+		`"severity":"warning-low","state":"open","type":"Messaging","probe":"DeadMail","target":"mail.box"`},
+	{"show events", `{"severity":"failure"}`, `[]`},
+	{"show events", `{"type":"messaging","probe":"deadmail","target":"BOX","since":"1h"}`,
+		`"20 dead messages in mail.box"`},
+	{"show events", `{"state":"closed"}`, `[]`},
+	{"show events", `{"state":"shut"}`, "!usage "},
+	{"show events", `{"severity":"bad"}`, "!usage "},
+	{"show events", `{"type":"Weather"}`, "!usage "},
+	{"show events", `{"since":"soon"}`, "!usage "},
+	{"show probes", `{}`, `"name":"DeadMail","on":true,"every":"5m","limits":"low=10 high=1000","findings":1`},
+	{"event show", `{"id":"52db2654ea04"}`, `"remedy":"Look at`},
+	{"event show", `{"id":"x"}`, "!not found "},
+	{"event assign", `{"id":"52db2654ea04","person":"bo"}`, `"assigned":"Bo`},
+	{"event assign", `{"id":"52db2654ea04","person":"nobody"}`, "!not found "},
+	{"event comment", `{"id":"52db2654ea04","text":"waits for the other side"}`,
+		`"comment":"waits for the other side"`},
+	{"event silence", `{"id":"52db2654ea04","for":"4h"}`, `52db2654ea04 is silenced until`},
+	{"event silence", `{"id":"52db2654ea04","probe":"x","for":"4h"}`, "!usage "},
+	{"event silence", `{"id":"52db2654ea04","for":"a while"}`, "!usage "},
+	{"event silence", `{"id":"52db2654ea04","for":"800d"}`, "!usage "},
+	{"event silence", `{"for":"4h"}`, "!usage "},
+	{"event unsilence", `{"id":"52db2654ea04"}`, `is not silenced any more`},
+	{"event silence", `{"probe":"Disk*","for":"7d","reason":"new disks"}`, `silence d5e4305d2a19 lasts until`},
+	{"event silences", `{}`, `"probe":"Disk*","until":`},
+	{"event unsilence", `{"id":"d5e4305d2a19"}`, `silence d5e4305d2a19 has ended`},
+	{"event unsilence", `{"id":"d5e4305d2a19"}`, "!not found "},
+	{"event close", `{"id":"52db2654ea04","permanently":true}`, `"state":"permanently-closed"`},
+	{"event reopen", `{"id":"52db2654ea04"}`, `"state":"closed"`},
+	{"event close", `{"id":"52db2654ea04"}`, `"state":"closed"`},
 	{"cluster balance", `{}`, "!"}, // test/e2e TestClusterOperated
 	{"cluster replicas", `{"database":"bo","number":"2"}`, "!"},
 	{"cluster remove", `{"server":"x"}`, "!"},

@@ -41,7 +41,8 @@ var eventKinds = []EventKind{
 	EventRoom, EventHome, EventDamaged, EventSetBack, EventDegraded,
 }
 
-// Event is a problem in the cluster as this server sees it, with its cause if known.
+// Event is a problem in the cluster as this server sees it now, with its cause if known. The room probe keeps them and
+// tells people.
 type Event struct {
 	Kind EventKind `json:"kind"`
 	// Server is the member with the problem; empty: this server or the cluster.
@@ -49,13 +50,11 @@ type Event struct {
 	// Cause is the latest known cause.
 	Cause string    `json:"cause"`
 	Since time.Time `json:"since"`
-	// Until is the time of the end; zero while the event is open.
-	Until time.Time `json:"until,omitzero"`
 }
 
 // Limits of events.
 const (
-	// maxEvents is the maximum number of past events that are kept, and of open events.
+	// maxEvents is the maximum number of events.
 	maxEvents = 200
 	// lookEvery is the time between two checks. An event ends when checks have not found it for overAfter.
 	lookEvery = time.Second
@@ -80,12 +79,11 @@ type eventKey struct {
 	server string
 }
 
-// events holds the open and the past events.
+// events holds the present events.
 type events struct {
 	mu     sync.Mutex
 	looked time.Time
 	open   map[eventKey]*openEvent
-	over   []Event
 	// flush and noRoom are the state of the local disk at the last check.
 	flush  time.Duration
 	noRoom bool
@@ -152,8 +150,8 @@ func (e *events) count(kind EventKind) (n int) {
 	return n
 }
 
-// take processes the results of one check. It returns the events that began and those that ended.
-func (e *events) take(now time.Time, list []found) (began, over []Event) {
+// take processes the results of one check.
+func (e *events) take(now time.Time, list []found) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.open == nil {
@@ -165,28 +163,19 @@ func (e *events) take(now time.Time, list []found) (began, over []Event) {
 			if len(e.open) >= maxEvents {
 				continue
 			}
-			o = &openEvent{Event: Event{Kind: f.kind, Server: f.server, Cause: f.cause, Since: now.UTC()}}
+			o = &openEvent{Event: Event{Kind: f.kind, Server: f.server, Since: now.UTC()}}
 			e.open[f.eventKey] = o
-			began = append(began, o.Event)
 		}
 		o.Cause, o.seen = f.cause, now
 	}
 	for key, o := range e.open {
 		if now.Sub(o.seen) >= overAfter {
 			delete(e.open, key)
-			o.Until = o.seen.UTC()
-			over = append(over, o.Event)
 		}
 	}
-	slices.SortFunc(over, func(a, b Event) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Server, b.Server))
-	})
-	e.over = append(e.over, over...)
-	e.over = e.over[max(0, len(e.over)-maxEvents):]
-	return began, over
 }
 
-// list returns the open events and then the past ones, each newest first.
+// list returns the events, newest first.
 func (e *events) list() []Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -197,9 +186,6 @@ func (e *events) list() []Event {
 	slices.SortFunc(out, func(a, b Event) int {
 		return cmp.Or(b.Since.Compare(a.Since), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Server, b.Server))
 	})
-	for _, x := range slices.Backward(e.over) {
-		out = append(out, x)
-	}
 	return out
 }
 

@@ -40,44 +40,35 @@ func TestLagCause(t *testing.T) {
 	}
 }
 
-// TestEvents checks that an event begins once, has the latest cause, and ends when it was not found for a while. The
-// numbers of open and past events are limited.
+// TestEvents checks that an event has the latest cause, lasts over a short time without it, and ends when it was not
+// found for a while. The number of events is limited.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	var e events
 	now := time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
 	lag := func(cause string) []found { return []found{{eventKey{EventLag, "two"}, cause}} }
-	began, over := e.take(now, lag("a"))
-	if len(began) != 1 || len(over) != 0 || began[0].Cause != "a" {
-		t.Fatalf("%v %v", began, over)
+	e.take(now, lag("a"))
+	if list := e.list(); len(list) != 1 || list[0].Cause != "a" || !list[0].Since.Equal(now) {
+		t.Fatalf("%v", list)
 	}
-	began, over = e.take(now.Add(time.Second), lag("b"))
-	if len(began)+len(over) != 0 || e.list()[0].Cause != "b" {
-		t.Fatalf("%v %v %v", began, over, e.list())
+	e.take(now.Add(time.Second), lag("b"))
+	if list := e.list(); len(list) != 1 || list[0].Cause != "b" || !list[0].Since.Equal(now) {
+		t.Fatalf("%v", list)
 	}
-	// A short time without it does not end it.
-	began, over = e.take(now.Add(3*time.Second), nil)
-	if len(began)+len(over) != 0 || len(e.open) != 1 {
-		t.Fatalf("%v %v", began, over)
+	e.take(now.Add(3*time.Second), nil)
+	if e.count(EventLag) != 1 || e.count("") != 1 {
+		t.Fatal("a short time without it ended the event")
 	}
-	began, over = e.take(now.Add(7*time.Second), nil)
-	if len(began) != 0 || len(over) != 1 || !over[0].Until.Equal(now.Add(time.Second)) || len(e.open) != 0 {
-		t.Fatalf("%v %v", began, over)
-	}
-	for i := range 3 * maxEvents {
-		at := now.Add(time.Duration(i) * time.Minute)
-		e.take(at, lag("again"))
-		e.take(at.Add(overAfter), nil)
-	}
-	if list := e.list(); len(list) != maxEvents || !list[0].Since.After(list[1].Since) {
-		t.Errorf("%d events are remembered", len(list))
+	e.take(now.Add(7*time.Second), nil)
+	if len(e.list()) != 0 || e.count("") != 0 {
+		t.Fatalf("%v", e.list())
 	}
 	var many []found
 	for i := range 3 * maxEvents {
 		many = append(many, found{eventKey{EventSilent, strings.Repeat("x", i)}, "c"})
 	}
 	e.take(now, many)
-	if len(e.open) > maxEvents {
-		t.Errorf("%d events are open", len(e.open))
+	if e.count("") > maxEvents {
+		t.Errorf("%d events are open", e.count(""))
 	}
 }

@@ -193,5 +193,5 @@ func (n *Node) Databases(ctx context.Context, after note.DatabaseID, limit int) 
 // Explain returns a line about each local database, for debugging.
 func (n *Node) Explain() []string { return n.reporter.explain() }
 
-// Events returns the open events and then the past ones, each newest first.
+// Events returns the problems of the cluster as this server sees them now, newest first.
 func (n *Node) Events() []Event { return n.events.list() }

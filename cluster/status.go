@@ -113,7 +113,7 @@ func (r *reporter) status() Status {
 		s.Waiting += x.Waiting
 		s.Members = append(s.Members, x)
 	}
-	s.Events = slices.DeleteFunc(r.events.list(), func(e Event) bool { return !e.Until.IsZero() })
+	s.Events = r.events.list()
 	slices.SortFunc(s.Members, func(a, b MemberView) int { return a.ID.Compare(b.ID) })
 	return s
 }

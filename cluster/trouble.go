@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -96,15 +95,7 @@ func (w *watcher) look() {
 			list = append(list, w.ofMate(v, v.peers[id], l, states[id])...)
 		}
 	}
-	began, over := w.events.take(v.now, list)
-	for _, e := range began {
-		w.log(slog.LevelWarn, "event begins", "kind", string(e.Kind), "server", e.Server, "cause", e.Cause)
-	}
-	for _, e := range over {
-		took := e.Until.Sub(e.Since).Round(time.Second).String()
-		w.log(slog.LevelInfo, "event is over", "kind", string(e.Kind), "server", e.Server, "took", took,
-			"cause", e.Cause)
-	}
+	w.events.take(v.now, list)
 }
 
 // own returns the problems of this server.

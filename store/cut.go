@@ -46,6 +46,15 @@ type damage struct {
 	quarantined sync.WaitGroup
 }
 
+// DamagedFiles returns the number of damaged tables that the store has met since it opened and that are not cut out.
+func (d *damage) DamagedFiles() (n int) {
+	d.damagedFiles.Range(func(_, _ any) bool {
+		n++
+		return true
+	})
+	return n
+}
+
 // CutDamage removes the rows that the engine cannot read from the index, so that the rest can be served and compacted
 // again. It copies the readable rows of a damaged table into a new table, which replaces the damaged one in one step.
 // It removes a row if only the row's value is lost. Nothing else is written meanwhile. Afterwards check has to find and

@@ -58,7 +58,7 @@ func TestLoad(t *testing.T) {
 	if args := <-x.begun; !slices.Equal(args, []string{"ada", "--share", "20"}) {
 		t.Errorf("arguments %q", args)
 	}
-	st := await(t, s, stateRunning)
+	st := await(t, s, StateRunning)
 	if st.Progress != "working" || !st.Since.Equal(f.Clock.Now()) {
 		t.Errorf("%+v", st)
 	}
@@ -67,7 +67,7 @@ func TestLoad(t *testing.T) {
 	}
 	x.end <- errors.New("no such database")
 	f.Time.AwaitPending(1)
-	st = await(t, s, stateIdle)
+	st = await(t, s, StateIdle)
 	if !st.NextRun.Equal(f.Clock.Now().Add(time.Hour)) || st.Error != "no such database" || st.Failed != 1 {
 		t.Errorf("%+v", st)
 	}
@@ -76,7 +76,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("a run of the schedule has the arguments %q", args)
 	}
 	x.end <- nil
-	if st = await(t, s, stateIdle); st.Error != "" || st.Progress != "done" || st.Runs != 2 {
+	if st = await(t, s, StateIdle); st.Error != "" || st.Progress != "done" || st.Runs != 2 {
 		t.Errorf("%+v", st)
 	}
 	if err := s.Load("amgr", nil); !errors.Is(err, admin.ErrNoTask) || !strings.Contains(err.Error(), "Compact") {
@@ -138,7 +138,7 @@ func TestQuit(t *testing.T) {
 	if err := s.Quit(ctx, "router"); err != nil {
 		t.Fatal(err)
 	}
-	if st := s.Status()[0]; st.State != stateStopped || st.Failed != 0 {
+	if st := s.Status()[0]; st.State != StateStopped || st.Failed != 0 {
 		t.Errorf("%+v", st)
 	}
 	f.Time.Advance(24 * time.Hour)
@@ -150,7 +150,7 @@ func TestQuit(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-x.begun
-	if st := s.Status()[0]; st.State != stateRunning || st.Runs != 3 {
+	if st := s.Status()[0]; st.State != StateRunning || st.Runs != 3 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -176,7 +176,7 @@ func TestQuitDeaf(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	close(release)
-	await(t, s, stateStopped)
+	await(t, s, StateStopped)
 	if err := errors.Join(s.Quit(context.Background(), "deaf"), s.Load("deaf", nil)); err != nil {
 		t.Error(err)
 	}
@@ -196,14 +196,14 @@ func TestCrash(t *testing.T) {
 	s.Start(Task{Name: "Strong", Run: x.run})
 	<-x.begun
 	<-crashed
-	st := await(t, s, statePaused)
+	st := await(t, s, StatePaused)
 	if st.Crashes != 1 || st.Failed != 1 {
 		t.Errorf("%+v", st)
 	}
 	if e := s.stats.Snapshot("Server.Tasks.Weak.Panics"); len(e) != 1 || e[0].Value != 1 {
 		t.Errorf("%+v", e)
 	}
-	if st := s.Status()[1]; st.State != stateRunning {
+	if st := s.Status()[1]; st.State != StateRunning {
 		t.Errorf("%+v", st)
 	}
 	f.Time.AwaitPending(1)

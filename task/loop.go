@@ -114,7 +114,7 @@ func (r *running) due(after time.Time) time.Time {
 }
 
 func (r *running) loop(ctx context.Context) {
-	defer r.state(stateStopped, time.Time{})
+	defer r.state(StateStopped, time.Time{})
 	now := r.sup.env.Clock.Now
 	next := now()
 	if r.When != nil {
@@ -122,7 +122,7 @@ func (r *running) loop(ctx context.Context) {
 			next = due
 		}
 	}
-	state, pause := stateIdle, time.Duration(0)
+	state, pause := StateIdle, time.Duration(0)
 	for {
 		run, ok := r.wait(ctx, next, state)
 		if !ok {
@@ -135,12 +135,12 @@ func (r *running) loop(ctx context.Context) {
 			return
 		case r.When != nil && (err == nil || run.Args != nil):
 			// A failed run with arguments is not repeated: its administrator decides.
-			state, pause, next = stateIdle, 0, r.due(now())
+			state, pause, next = StateIdle, 0, r.due(now())
 			continue
 		}
 		ended := now()
 		pause = r.pauseAfter(pause, ended.Sub(begun))
-		state, next = statePaused, ended.Add(pause)
+		state, next = StatePaused, ended.Add(pause)
 		if r.When != nil {
 			if due := r.due(ended); !due.IsZero() && due.Before(next) {
 				next = due
@@ -209,7 +209,7 @@ var errReturned = errors.New("it ended by itself")
 
 // once runs the task once. It turns a panic into an error, so that it does not stop the server.
 func (r *running) once(ctx context.Context, run *Run, begun time.Time) (err error) {
-	r.state(stateRunning, time.Time{})
+	r.state(StateRunning, time.Time{})
 	r.set(func(t *admin.Task) {
 		t.LastRun, t.Progress = begun.UTC(), ""
 		t.Runs++

@@ -56,10 +56,10 @@ const (
 
 // The states of a task.
 const (
-	stateIdle    = "idle"
-	stateRunning = "running"
-	statePaused  = "waiting after a failure"
-	stateStopped = "stopped"
+	StateIdle    = "idle"
+	StateRunning = "running"
+	StatePaused  = "waiting after a failure"
+	StateStopped = "stopped"
 )
 
 // Supervisor runs tasks. Its methods may be called from any goroutine.
@@ -91,7 +91,7 @@ func New(e *env.Env, plan Plan, stats *stat.Tree) *Supervisor {
 	stats.GaugeFunc("Server.Tasks", "server tasks that are loaded", func() float64 {
 		n := 0
 		for _, t := range s.Status() {
-			if t.State != stateStopped {
+			if t.State != StateStopped {
 				n++
 			}
 		}
@@ -103,7 +103,8 @@ func New(e *env.Env, plan Plan, stats *stat.Tree) *Supervisor {
 // Start adds a task, and starts it if the plan has it.
 func (s *Supervisor) Start(t Task) {
 	r := &running{Task: t, sup: s, wake: make(chan struct{}, 1),
-		status: admin.Task{Name: t.Name, State: stateStopped, Since: s.env.Clock.Now().UTC()},
+		status: admin.Task{Name: t.Name, Continuous: t.When == nil, State: StateStopped,
+			Since: s.env.Clock.Now().UTC()},
 		crashes: s.stats.Counter("Server.Tasks."+t.Name+".Panics",
 			"runs of the server task "+t.Name+" that panicked")}
 	s.switching.Lock()
@@ -189,7 +190,7 @@ func (s *Supervisor) Load(name string, args []string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.status.State == stateRunning || r.asked != nil {
+	if r.status.State == StateRunning || r.asked != nil {
 		return fmt.Errorf("%w: %s, since %s", admin.ErrTaskRuns, r.Name, r.status.Since.Format(time.RFC3339))
 	}
 	r.ask(args)

@@ -56,7 +56,7 @@ func TestScheduled(t *testing.T) {
 			t.Errorf("run %d at %s, want %s", i, got, want)
 		}
 		f.Time.AwaitPending(1)
-		if st := s.Status()[0]; st.State != stateIdle || st.Runs != uint64(i+1) ||
+		if st := s.Status()[0]; st.State != StateIdle || st.Runs != uint64(i+1) ||
 			!st.NextRun.Equal(f.Clock.Now().Add(time.Minute)) {
 			t.Errorf("after run %d: %+v", i, st)
 		}
@@ -92,7 +92,7 @@ func TestFailures(t *testing.T) {
 		}
 		f.Time.AwaitPending(1)
 		st := s.Status()[0]
-		if !strings.Contains(st.Error, want) || st.State != statePaused || st.Failed != uint64(i+1) {
+		if !strings.Contains(st.Error, want) || st.State != StatePaused || st.Failed != uint64(i+1) {
 			t.Errorf("after run %d: %+v, want the error %q", i+1, st, want)
 		}
 		if !st.NextRun.Equal(f.Clock.Now().Add(pause)) {
@@ -102,13 +102,13 @@ func TestFailures(t *testing.T) {
 		pause *= 2
 	}
 	<-ran
-	if st := s.Status()[0]; st.State != stateRunning || st.Runs != 4 {
+	if st := s.Status()[0]; st.State != StateRunning || st.Runs != 4 {
 		t.Errorf("%+v", st)
 	}
 	if err := s.Stop(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if st := s.Status()[0]; st.State != stateStopped || st.Failed != 3 {
+	if st := s.Status()[0]; st.State != StateStopped || st.Failed != 3 {
 		t.Errorf("after the stop: %+v", st)
 	}
 	if got := s.panics.Value(); got != 1 {

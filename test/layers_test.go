@@ -32,7 +32,7 @@ var order = [][]string{
 	{"wire", "stat", "env", "web"},
 	{"client"},
 	{"store"},
-	{"catalog", "collect"},
+	{"catalog", "collect", "probe"},
 	{"bus"},
 	{"directory"},
 	{"search"},

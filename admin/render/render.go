@@ -82,7 +82,7 @@ func printStruct(w io.Writer, v reflect.Value) {
 	}
 	for i := range t.NumField() {
 		f := v.Field(i)
-		if f.IsZero() && f.Kind() != reflect.Bool && !always(t.Field(i)) {
+		if !t.Field(i).IsExported() || f.IsZero() && f.Kind() != reflect.Bool && !always(t.Field(i)) {
 			continue
 		}
 		switch {

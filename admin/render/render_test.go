@@ -50,3 +50,16 @@ func TestShowStrangers(t *testing.T) {
 type plain struct{ text string }
 
 func (p plain) Text() string { return p.text }
+
+// TestUnexported checks that fields that are not exported are not shown.
+func TestUnexported(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	err := render.Text(&b, &struct {
+		Name, Kind string
+		hidden     string
+	}{"one", "two", "three"})
+	if got := b.String(); err != nil || strings.Contains(got, "three") || !strings.Contains(got, "one") {
+		t.Error(got, err)
+	}
+}

@@ -26,6 +26,7 @@ import (
 	"doublet/mail/journal"
 	"doublet/mail/keep"
 	"doublet/mailbox"
+	"doublet/probe"
 	"doublet/replica"
 	"doublet/replica/domain"
 	"doublet/replica/schedule"
@@ -132,6 +133,9 @@ func (h *house) openFiles() (err error) {
 	}
 	s.Backup.Keep = h.memory.Table("backup")
 	if s.Catalog, err = catalog.Open(s.Store, h.env); err != nil {
+		return err
+	}
+	if s.Events, err = probe.Open(s.Store, h.env, s.Stats); err != nil {
 		return err
 	}
 	h.messages = messageMemory(&h.cfg)

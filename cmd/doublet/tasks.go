@@ -53,6 +53,9 @@ func (h *server) openTasks() error {
 	tasks.Start(task.Task{Name: "Stats", When: task.Every(15 * time.Second), AtStart: true,
 		Run: task.Plain(h.platform())})
 	tasks.Start(task.Task{Name: "CPU", When: task.Every(profileEvery / 2), Run: task.Plain(h.sampleCPU())})
+	if err := startProbes(h, tasks); err != nil {
+		return err
+	}
 	h.warnTasks(plan, tasks)
 	h.settings.take(func(next *config.Config) (func(), error) {
 		plan, err := task.ParsePlan(next.Tasks.Run, next.Tasks.At)

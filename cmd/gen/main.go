@@ -1,6 +1,7 @@
 // Command gen writes the documents that are generated from the code: doc/protocols.md from the marks
-// `// Implements: RFC 5321 §4.1.1.4 DATA` in Go files, doc/config.md from the configuration's struct, doc/rooms.md from
-// package comments, and doc/pictures/rooms.svg from imports. `make gen` runs it in the root of the module.
+// `// Implements: RFC 5321 §4.1.1.4 DATA` in Go files, doc/config.md from the configuration's struct, doc/probes.md
+// from the kinds of probes, doc/rooms.md from package comments, and doc/pictures/rooms.svg from imports. `make gen`
+// runs it in the root of the module.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 
 	"doublet/cmd/doublet/config"
+	"doublet/probe/check"
 	"doublet/serve/condition"
 )
 
@@ -46,6 +48,9 @@ func generate(root string) error {
 		return err
 	}
 	if err := write(root, "replies.md", condition.Markdown()); err != nil {
+		return err
+	}
+	if err := write(root, "probes.md", check.Markdown()); err != nil {
 		return err
 	}
 	return write(root, "config.md", config.Markdown())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"doublet/client/dns"
@@ -81,6 +82,28 @@ var (
 	errorNet  = netip.MustParsePrefix("127.255.255.0/24")
 )
 
+// meansListed reports whether an answer of a list is a valid one.
+func meansListed(a netip.Addr) bool { return listedNet.Contains(a) && !errorNet.Contains(a) }
+
+// ListedIn reports whether a block list lists an address, with the reason that it publishes.
+//
+// Implements: RFC 5782 §2 Structure of an IP address DNSBL or DNSWL
+func ListedIn(ctx context.Context, resolver *dns.Resolver, ip netip.Addr, zone string) (reason string, listed bool,
+	err error) {
+	name := string(appendReversed(make([]byte, 0, 80), ip.Unmap().WithZone(""))) + zone
+	addresses, _, err := resolver.A(ctx, name)
+	if errors.Is(err, dns.ErrNotFound) {
+		return "", false, nil
+	}
+	if err != nil || !slices.ContainsFunc(addresses, meansListed) {
+		return "", false, err
+	}
+	if texts, _, err := resolver.TXT(ctx, name); err == nil && len(texts) > 0 {
+		reason = printable(texts[0], 400)
+	}
+	return reason, true, nil
+}
+
 func (v *Verifier) isListed(ctx context.Context, name string) bool {
 	addresses, _, err := v.dns.A(ctx, name)
 	if err != nil {
@@ -90,7 +113,7 @@ func (v *Verifier) isListed(ctx context.Context, name string) bool {
 		return false
 	}
 	for _, a := range addresses {
-		if errorNet.Contains(a) || !listedNet.Contains(a) {
+		if !meansListed(a) {
 			v.env.Log.Warn("block list rejects our queries", "name", name, "answer", a.String())
 			continue
 		}

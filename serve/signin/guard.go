@@ -39,6 +39,8 @@ const (
 	// maxTallies is the maximum number of stored addresses, accounts and bans, each. A new one replaces the one that
 	// failed longest ago. A tally takes about 200 bytes.
 	maxTallies = 65536
+	// maxAccount is the maximum length in bytes of a stored account name.
+	maxAccount = 100
 	// maxWaiting is the maximum number of delayed sign-ins. Further ones get ErrBusy.
 	maxWaiting = 4096
 	// patience is the number of failures without a delay. maxDelay is the longest delay.
@@ -79,6 +81,8 @@ type tally struct {
 	since time.Time // start of the window
 	until time.Time // end of a ban
 	door  string
+	// name is the account's name, empty for an address.
+	name string
 	// tried holds keyed hashes of the last wrong pairs of user and password. A program that repeats the same wrong
 	// password is not guessing, and must not get its office's address banned.
 	tried [4]uint64
@@ -230,6 +234,7 @@ func (g *guard) failed(ctx context.Context, a *Attempt, account, secret string) 
 	u := g.accounts.add(maphash.String(g.seed, account))
 	g.within(u, now)
 	u.n++
+	u.name = account[:min(len(account), maxAccount)]
 	wait := delay(u.n)
 	g.mu.Unlock()
 	_ = g.wait(ctx, wait)

@@ -64,12 +64,14 @@ type Server struct {
 	probing  atomic.Bool
 	failed   atomic.Bool // result of the last probe
 	answered *stat.Counter
+	measures measures
 }
 
 // New returns a handler for a running system.
 func New(s *admin.Running, e *env.Env, o Options) *Server {
 	w := &Server{system: s, env: e, opts: o, mux: http.NewServeMux(),
-		answered: s.Stats.Counter("HTTP.Requests", "requests at the doors http and https")}
+		answered: s.Stats.Counter("HTTP.Requests", "requests at the doors http and https"),
+		measures: newMeasures(s.Stats)}
 	if o.HSTS > 0 {
 		w.hsts = "max-age=" + strconv.FormatInt(int64(o.HSTS/time.Second), 10)
 	}
@@ -167,7 +169,7 @@ func (w *Server) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Referrer-Policy", "no-referrer")
-	w.mux.ServeHTTP(out, r)
+	w.mux.ServeHTTP(w.measured(out, r), r)
 }
 
 // figure is a number on the status page.

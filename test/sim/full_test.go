@@ -15,7 +15,7 @@ import (
 // told reports whether a server shows an open event of the given kind about the given server.
 func told(s *server, kind cluster.EventKind, about string) bool {
 	for _, e := range s.node.Events() {
-		if e.Kind == kind && e.Server == about && e.Until.IsZero() {
+		if e.Kind == kind && e.Server == about {
 			return true
 		}
 	}

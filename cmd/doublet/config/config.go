@@ -39,6 +39,7 @@ type Config struct {
 	Replica   Replica   `toml:"replica"`
 	OAuth     OAuth     `toml:"oauth"`
 	Tasks     Tasks     `toml:"tasks"`
+	Probes    Probes    `toml:"probes"`
 	Log       Log       `toml:"log"`
 }
 
@@ -271,6 +272,23 @@ type Tasks struct {
 	Run  string   `toml:"run" default:"all"`
 	At   string   `toml:"at" default:""`
 	Keep Duration `toml:"statistics" default:"840h" min:"24h" max:"43800h"`
+}
+
+// Probes is the section [probes].
+type Probes struct {
+	Run        string   `toml:"run" default:"all"`
+	Every      string   `toml:"every" default:""`
+	Limits     string   `toml:"limits" default:""`
+	Keep       Duration `toml:"keep" default:"2160h" min:"24h" max:"43800h"`
+	Mail       string   `toml:"mail" default:"postmaster"`
+	MailLeast  string   `toml:"mail_severity" default:"warning-high" oneof:"warning-low warning-high failure fatal"`
+	MailEvery  Duration `toml:"mail_every" default:"1h" min:"5m" max:"168h"`
+	Webhook    string   `toml:"webhook" default:""`
+	HookSecret string   `toml:"webhook_secret" default:"" secret:"true"`
+	HookLeast  string   `toml:"webhook_severity" default:"warning-low" oneof:"warning-low warning-high failure fatal"`
+	TestMail   string   `toml:"test_mail" default:""`
+	Blocklists string   `toml:"blocklists" default:""`
+	Addresses  string   `toml:"addresses" default:""`
 }
 
 // Router is the section [router].

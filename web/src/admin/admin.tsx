@@ -14,6 +14,7 @@ import { Cluster } from "./cluster";
 import { Console } from "./console";
 import { Databases } from "./databases";
 import { Domains } from "./domains";
+import { Events } from "./events";
 import { Groups } from "./groups";
 import { Log } from "./log";
 import { Overview } from "./overview";
@@ -27,6 +28,7 @@ import { again, confirmSignIn } from "./verbs";
 
 const pages: Record<string, { icon: IconName; title: () => string; page: () => preact.JSX.Element; key: string }> = {
   overview: { icon: "overview", title: () => ta("overview"), page: Overview, key: "o" },
+  events: { icon: "warn", title: () => ta("eventList"), page: Events, key: "e" },
   people: { icon: "shared", title: () => ta("people"), page: People, key: "p" },
   groups: { icon: "group", title: () => ta("groups"), page: Groups, key: "g" },
   databases: { icon: "database", title: () => ta("databases"), page: Databases, key: "d" },

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"doublet/admin"
+	"doublet/probe/check"
+	"doublet/test/program"
+)
+
+// awaitLine runs a verb until its output holds a text.
+func awaitLine(t *testing.T, s *program.Server, text string, args ...string) string {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		out := s.Doublet(args...)
+		if strings.Contains(out, text) {
+			return out
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%v does not show %q:\n%s", args, text, out)
+		}
+	}
+}
+
+// events returns the events that show events lists.
+func events(t *testing.T, s *program.Server, args ...string) (list []admin.EventRow) {
+	t.Helper()
+	out := s.Doublet(append([]string{"show", "events", "--json"}, args...)...)
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatal(err, out)
+	}
+	return list
+}
+
+// TestProbesOfTheProgram checks that a healthy demo raises no event, that a failed task raises one,
+// that a threshold can change while the server runs, and that a restart keeps what people did to an event.
+func TestProbesOfTheProgram(t *testing.T) {
+	t.Parallel()
+	s := program.Demo(t)
+	probes := awaitLine(t, s, "QueueLength", "show", "probes")
+	for _, k := range check.Kinds() {
+		if !strings.Contains(probes, k.Name) {
+			t.Errorf("show probes has no %s", k.Name)
+		}
+	}
+	for _, task := range []string{"Event", "Notify"} {
+		program.Want(t, s.Doublet("show", "tasks"), task)
+	}
+	for _, e := range events(t, s, "--state", "any") {
+		if e.Probe != "DiskSpace" { // the disk of this machine may be full
+			t.Errorf("an event of a healthy server: %+v", e)
+		}
+	}
+	// Fixup refuses its arguments: the run fails.
+	path, err := program.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program.Run(t, "", nil, path, "--data", s.Data, "task", "load", "fixup", "no-such-database")
+	out := awaitLine(t, s, "TaskCrash", "show", "events", "--type", "server")
+	program.Want(t, out, "Fixup", "warning-high", "open")
+	list := events(t, s, "--probe", "TaskCrash")
+	if len(list) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	id := list[0].ID
+	s.Doublet("event", "assign", id, "alice")
+	s.Doublet("event", "comment", id, "a typing error")
+	// A threshold takes effect at once.
+	settings := filepath.Join(s.Data, "doublet.toml")
+	if err := os.WriteFile(settings, []byte("[probes]\nlimits = \"DiskSpace.low=100%\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Doublet("config", "apply")
+	awaitLine(t, s, "DiskSpace", "show", "events", "--severity", "warning-low")
+	s.Stop(syscall.SIGTERM)
+	s.Start()
+	program.Want(t, s.Doublet("event", "show", id), "a typing error", "Alice", "console: comment")
+	awaitLine(t, s, "DiskSpace", "show", "events")
+}
