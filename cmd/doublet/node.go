@@ -80,13 +80,12 @@ func (h *house) openBus(f *pki.Folder, admit member.Admit) (bus.Bus, error) {
 }
 
 // ownKinds reports whether a database belongs to one member of a cluster alone. These are the waiting mail and the
-// browser sessions from before it joined, its persistent counters, its trace of messages, its
-// statistics, its catalog, its events and its mail journal.
+// browser sessions from before it joined, its persistent counters, its trace of messages, its statistics, its catalog,
+// its events and its mail journal.
 func ownKinds(i *layout.Info) bool {
 	return i.Kind == queue.Kind && queue.Sole(i.ID) || i.Kind == trace.TraceKind || i.ID == queue.OutboxID ||
 		i.Kind == keep.Kind || i.Kind == collect.Kind || i.Kind == catalog.Kind || i.Kind == probe.DatabaseKind ||
 		i.Kind == journal.Kind || i.ID == session.ID
-}
 }
 
 // ground returns the rooms and the settings of this server's node.

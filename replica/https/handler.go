@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"doublet/bus"
+	"doublet/catalog"
+	"doublet/collect"
 	"doublet/directory"
 	"doublet/directory/session"
 	"doublet/env"
@@ -21,6 +23,7 @@ import (
 	"doublet/mail/queue"
 	"doublet/mail/trace"
 	"doublet/note"
+	"doublet/probe"
 	"doublet/replica"
 	"doublet/stat"
 	"doublet/store"
@@ -260,7 +263,7 @@ func Published(i *layout.Info) bool {
 func PublishedKind(kind string) bool {
 	switch kind {
 	case replica.Kind, directory.Kind, session.Kind, queue.Kind, trace.TraceKind, queue.OutboxKind, queue.DeferredKind,
-		keep.Kind, journal.Kind, clusterKind, repairKind:
+		keep.Kind, journal.Kind, catalog.Kind, collect.Kind, probe.DatabaseKind, clusterKind, repairKind:
 		return false
 	}
 	return true
