@@ -37,7 +37,8 @@ func newReadings(h *server) *readings {
 // grown lists what readings.since is asked about, by probe and statistic. The map of readings does not change after the
 // start, so that probes run at the same time without a lock.
 var grown = []string{"CPU", "DeliverTime.count", "DeliverTime.sum", "SignInRate", "HTTP.count", "HTTP.errors",
-	"HTTP.answers", "HTTP.sum", "JMAP.count", "JMAP.errors", "wall"}
+	"HTTP.answers", "HTTP.sum", "JMAP.count", "JMAP.errors", "wall", "Archive.Gaps", "Journal.Failures",
+	"Journal.NotJournaled"}
 
 // since returns how much a counter has grown since the last reading; nothing at the first one.
 func (r *readings) since(name string, value float64) float64 {
@@ -49,6 +50,9 @@ func (r *readings) since(name string, value float64) float64 {
 	x.value, x.known = value, true
 	return max(0, grew)
 }
+
+// grew returns how much a statistic that is a counter has grown since the last reading.
+func (r *readings) grew(name string) int { return int(r.since(name, r.value(name))) }
 
 // value returns the present value of a statistic, 0 if it does not exist here.
 func (r *readings) value(name string) float64 {
@@ -74,6 +78,9 @@ func (r *readings) probes() []*probe.Probe {
 		probe.Bind(&check.DeadMail, always(func() int { return int(r.value("Mail.Dead")) })),
 		probe.Bind(&check.DeliverTime, always(r.delivered)),
 		probe.Bind(&check.TestMail, r.trip.read),
+		probe.Bind(&check.JournalFailure, always(func() check.Journaling {
+			return check.Journaling{Failures: r.grew("Journal.Failures"), Missed: r.grew("Journal.NotJournaled")}
+		})),
 		probe.Bind(&check.CPU, always(r.cpu)),
 		probe.Bind(&check.Memory, always(r.memory)),
 		probe.Bind(&check.DiskSpace, r.disks),
@@ -109,6 +116,7 @@ func (r *readings) probes() []*probe.Probe {
 		probe.Bind(&check.TaskLong, always(r.tasks)),
 		probe.Bind(&check.BackupAge, always(r.backupAge)),
 		probe.Bind(&check.BackupCheck, always(r.backupChecks())),
+		probe.Bind(&check.ArchiveLag, always(r.archive())),
 	}
 }
 
@@ -196,6 +204,6 @@ func (r *readings) webLatency() []check.Requests {
 	if n == 0 {
 		return nil
 	}
-	return []check.Requests{{Of: "http and " +
-		"https", Count: uint64(n), Mean: time.Duration(sum / n * float64(time.Second))}}
+	return []check.Requests{{Of: "http and https", Count: uint64(n),
+		Mean: time.Duration(sum / n * float64(time.Second))}}
 }

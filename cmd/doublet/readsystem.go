@@ -174,6 +174,28 @@ func (r *readings) backupChecks() func() check.Backups {
 	}
 }
 
+// archive returns a reader of the state of the archive. Where nothing was archived yet, it is behind since the first
+// reading.
+func (r *readings) archive() func() check.Archive {
+	var first time.Time
+	return func() check.Archive {
+		most := r.value("Archive.Kept.Maximum")
+		if most == 0 {
+			return check.Archive{}
+		}
+		now, through := r.env.Clock.Now(), r.value("Archive.Through")
+		since := time.Unix(int64(through), 0)
+		if through == 0 {
+			if first.IsZero() {
+				first = now
+			}
+			since = first
+		}
+		return check.Archive{Behind: now.Sub(since), Kept: uint64(r.value("Archive.Kept.Bytes")), Most: uint64(most),
+			Gaps: r.grew("Archive.Gaps")}
+	}
+}
+
 // tripEvery is the time between two test mails.
 const tripEvery = 15 * time.Minute
 

@@ -51,3 +51,32 @@ var BackupCheck = probe.Check[Backups]{
 		return one(probe.WarningHigh, b.Failed > 0, "", fmt.Sprintf("%s failed", plural(b.Failed, "backup")))
 	},
 }
+
+// Archive is the state of the archive of the transaction log. The zero value stands for a server without one.
+type Archive struct {
+	// Behind is the age of the oldest change that may not be archived.
+	Behind time.Duration
+	// Kept is the size of the log that waits, Most its bound; beyond it the archive gets a gap.
+	Kept, Most uint64
+	// Gaps counts the gaps since the last reading.
+	Gaps int
+}
+
+// ArchiveLag reports an archive that does not follow.
+var ArchiveLag = probe.Check[Archive]{
+	Kind: probe.Kind{Type: probe.Backup, Name: "ArchiveLag",
+		What:  "age of the oldest change that is not in the archive of the transaction log; failure after a gap",
+		Cause: "The target of the archive is full, slow or away.",
+		Remedy: "Read the log. Make room at archive.target, or mount it again: the log waits on this server up to " +
+			"archive.keep. After a gap `backup moments` shows what can be restored.",
+		Every: time.Minute, Clear: time.Hour,
+		Limits: []probe.Limit{low((5 * time.Minute).Seconds(), probe.Time), high(time.Hour.Seconds(), probe.Time)}},
+	Find: func(a Archive, l probe.Limits) []probe.Finding {
+		if a.Gaps > 0 {
+			return one(probe.Failure, true, "", "the archive has a gap: the moments up to the next backup are lost")
+		}
+		s, bad := l.Older(a.Behind)
+		return one(s, bad, "", fmt.Sprintf("the archive is %s behind, %s of the log wait (at most %s)", age(a.Behind),
+			bytes(a.Kept), bytes(a.Most)))
+	},
+}

@@ -17,6 +17,7 @@ const day = 24 * time.Hour
 func Kinds() []*probe.Kind {
 	return []*probe.Kind{
 		&QueueLength.Kind, &QueueAge.Kind, &NextHop.Kind, &DeadMail.Kind, &DeliverTime.Kind, &TestMail.Kind,
+		&JournalFailure.Kind,
 		&CPU.Kind, &Memory.Kind, &DiskSpace.Kind, &DiskLatency.Kind, &Descriptors.Kind,
 		&Damage.Kind, &OutOfService.Kind, &Quota.Kind, &DatabaseSize.Kind, &CompactionDebt.Kind, &FullText.Kind,
 		&Names.Kind, &Members.Kind,
@@ -25,7 +26,7 @@ func Kinds() []*probe.Kind {
 		&Cluster.Kind, &Connection.Kind,
 		&WebErrors.Kind, &WebLatency.Kind,
 		&TaskCrash.Kind, &TaskLate.Kind, &TaskLong.Kind,
-		&BackupAge.Kind, &BackupCheck.Kind,
+		&BackupAge.Kind, &BackupCheck.Kind, &ArchiveLag.Kind,
 	}
 }
 

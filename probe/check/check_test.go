@@ -108,6 +108,12 @@ var faults = []fault{
 		"there is no backup"),
 	faultOf(&BackupCheck, Backups{Damaged: 1, Failed: 1}, Backups{}, probe.Failure, "", "1 backup failed the check"),
 	faultOf(&BackupCheck, Backups{Failed: 2}, Backups{}, probe.WarningHigh, "", "2 backups failed"),
+	faultOf(&ArchiveLag, Archive{Behind: 2 * time.Hour, Kept: 1 << 30, Most: 4 << 30}, Archive{Behind: time.Minute},
+		probe.WarningHigh, "", "1 GB of the log wait"),
+	faultOf(&ArchiveLag, Archive{Gaps: 1}, Archive{}, probe.Failure, "", "has a gap"),
+	faultOf(&JournalFailure, Journaling{Failures: 1}, Journaling{}, probe.WarningHigh, "", "1 attempt to journal"),
+	faultOf(&JournalFailure, Journaling{Failures: 1, Missed: 2}, Journaling{}, probe.Failure, "",
+		"2 messages delivered without a journal entry"),
 }
 
 // TestProbes checks that every probe opens an event on its fault, with the severity, target, cause and a remedy,

@@ -19,11 +19,9 @@ var Damage = probe.Check[Damaged]{
 	Kind: probe.Kind{Type: probe.Database, Name: "Damage",
 		What:  "damaged tables and objects that the store has met since the start",
 		Cause: "The disk or the memory is faulty, or somebody changed the files.",
-		Remedy: "`doublet check` says which databases are concerned; the task Fixup (`load fixup DATABASE`) " +
-			"repairs. In a cluster, " +
-			"damaged replicas are replaced from a mate; else restore from the last backup. Examine the disk. The " +
-			"event closes " +
-			"after the next start.",
+		Remedy: "`doublet check` says which databases are concerned; the task Fixup (`load fixup DATABASE`) repairs. " +
+			"In a cluster, damaged replicas are replaced from a mate; else restore from the last backup. Examine the " +
+			"disk. The event closes after the next start.",
 		Every: time.Minute, Clear: time.Minute},
 	Find: func(d Damaged, _ probe.Limits) []probe.Finding {
 		return one(probe.Failure, d.Files > 0 || d.Objects > 0, "store",

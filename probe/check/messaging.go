@@ -20,11 +20,10 @@ type Destination struct {
 var QueueLength = probe.Check[[]Destination]{
 	Kind: probe.Kind{Type: probe.Messaging, Name: "QueueLength",
 		What: "messages in mail.box that wait for one destination",
-		Cause: "The destination does not take mail, or takes it more slowly than it arrives; or a person or " +
-			"program sends in bulk.",
+		Cause: "The destination does not take mail, or takes it more slowly than it arrives; or a person or program " +
+			"sends in bulk.",
 		Remedy: "Look at `show queue --by-destination` and at the probe NextHop. For a sender in bulk: disable the " +
-			"account, " +
-			"`queue drop` its mail, set router.messages_per_day.",
+			"account, `queue drop` its mail, set router.messages_per_day.",
 		Every: time.Minute, Hold: 2 * time.Minute, Clear: 5 * time.Minute,
 		Limits: []probe.Limit{low(1000, probe.Number), high(5000, probe.Number), failure(20000, probe.Number)}},
 	Find: func(list []Destination, l probe.Limits) (out []probe.Finding) {
@@ -42,8 +41,8 @@ var NextHop = probe.Check[[]Destination]{
 		What: "failed attempts in a row to reach the next hop of a destination",
 		Cause: "The other server is down or refuses connections, DNS has no address for it, or a firewall blocks " +
 			"port 25.",
-		Remedy: "Read the reply. Try the host from this machine (port 25); ask its postmaster. `queue route " +
-			"DOMAIN` tries at once.",
+		Remedy: "Read the reply. Try the host from this machine (port 25); ask its postmaster. `queue route DOMAIN` " +
+			"tries at once.",
 		Every: time.Minute, Clear: 5 * time.Minute,
 		Limits: []probe.Limit{low(10, probe.Number), high(30, probe.Number)}},
 	Find: func(list []Destination, l probe.Limits) (out []probe.Finding) {
@@ -109,8 +108,8 @@ type Delivered struct {
 // DeliverTime reports slow deliveries.
 var DeliverTime = probe.Check[Delivered]{
 	Kind: probe.Kind{Type: probe.Messaging, Name: "DeliverTime",
-		What: "mean time from taking a message to its commit in the mail files here, of 10 or more deliveries in " +
-			"5 minutes",
+		What: "mean time from taking a message to its commit in the mail files here, of 10 or more deliveries in 5 " +
+			"minutes",
 		Cause:  "The disk is slow, the processor is busy, or a filter answers slowly.",
 		Remedy: "Look at the probes DiskLatency and CPU, and at the filters in the log.",
 		Every:  5 * time.Minute, Hold: 5 * time.Minute, Clear: 10 * time.Minute,
@@ -135,8 +134,7 @@ type Trip struct {
 var TestMail = probe.Check[[]Trip]{
 	Kind: probe.Kind{Type: probe.Messaging, Name: "TestMail",
 		What: "the way of a test mail to probes.test_mail, a mail file here, and back from probes.echo, an address " +
-			"elsewhere " +
-			"that answers; off without them",
+			"elsewhere that answers; off without them",
 		Cause: "Mail does not flow: the router does not run, the disk is full, the address does not exist, or the " +
 			"way outside is blocked.",
 		Remedy: "Look at `trace` for the test mail, at mail.box and at the other events of Messaging and System.",
@@ -146,7 +144,7 @@ var TestMail = probe.Check[[]Trip]{
 		for _, t := range list {
 			if t.Refused != "" {
 				out = append(out, one(probe.Failure, true, t.To, "the test mail to "+t.To+" was not accepted: "+
-					""+t.Refused)...)
+					t.Refused)...)
 				continue
 			}
 			word := " has been under way for "
@@ -157,5 +155,27 @@ var TestMail = probe.Check[[]Trip]{
 			out = append(out, one(s, bad, t.To, "the test mail to "+t.To+word+age(t.Took))...)
 		}
 		return out
+	},
+}
+
+// Journaling holds what the mail journal failed to do since the last reading.
+type Journaling struct {
+	// Failures counts failed attempts to journal a message, Missed the messages that were delivered without an entry.
+	Failures, Missed int
+}
+
+// JournalFailure reports messages that could not be journaled.
+var JournalFailure = probe.Check[Journaling]{
+	Kind: probe.Kind{Type: probe.Messaging, Name: "JournalFailure",
+		What:  "messages that could not be journaled: put off, or delivered without an entry (failure)",
+		Cause: "The journal's database is out of service or damaged, or the disk is full.",
+		Remedy: "Read the log. `db set DATABASE --service` puts the database back; if it is lost, `journal roll` " +
+			"begins another one.",
+		Every: time.Minute, Clear: time.Hour},
+	Find: func(j Journaling, _ probe.Limits) []probe.Finding {
+		if j.Missed > 0 {
+			return one(probe.Failure, true, "", plural(j.Missed, "message")+" delivered without a journal entry")
+		}
+		return one(probe.WarningHigh, j.Failures > 0, "", plural(j.Failures, "attempt")+" to journal a message failed")
 	},
 }

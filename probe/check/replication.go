@@ -15,14 +15,12 @@ var clusterSeverity = map[string]struct {
 	severity probe.Severity
 	remedy   string
 }{
-	"silent": {probe.Failure, "Start the member, or repair the network between them. Its databases are served by " +
-		"the others. " +
-		"`cluster remove` gives it up for good."},
+	"silent": {probe.Failure, "Start the member, or repair the network between them. Its databases are served by the " +
+		"others. `cluster remove` gives it up for good."},
 	"lag":   {probe.WarningHigh, "The cause names the bottleneck: disk, network, or one large database."},
 	"clock": {probe.WarningHigh, "Run a time service (chrony, systemd-timesyncd) on both machines."},
-	"twin": {probe.Fatal, "A data folder was copied. Stop one of the two servers at once, and let it join anew " +
-		"with a data " +
-		"folder of its own."},
+	"twin": {probe.Fatal, "A data folder was copied. Stop one of the two servers at once, and let it join anew with " +
+		"a data folder of its own."},
 	"set aside": {probe.WarningHigh, "Read the reason; bring both servers to the same release and limits."},
 	"no room":   {probe.Failure, "Make room on the disk of that server."},
 	"no home":   {probe.Failure, "Start the members that hold these databases, or restore them from a backup."},
@@ -35,8 +33,7 @@ var clusterSeverity = map[string]struct {
 var Cluster = probe.Check[[]Trouble]{
 	Kind: probe.Kind{Type: probe.Replication, Name: "Cluster",
 		What: "members of the cluster: silent, lagging, wrong clock, twin certificate, notes set aside, full disk, " +
-			"databases " +
-			"without a primary, damaged or set back replicas, changes that no mate has confirmed",
+			"databases without a primary, damaged or set back replicas, changes that no mate has confirmed",
 		Cause:  "See each event.",
 		Remedy: "See each event, and doc/cluster.md.",
 		Every:  probe.Tick, Clear: 30 * time.Second},
@@ -64,8 +61,8 @@ type Link struct {
 // Connection reports scheduled replication that fails or does not run: the directory and mail files here grow old.
 var Connection = probe.Check[[]Link]{
 	Kind: probe.Kind{Type: probe.Replication, Name: "Connection",
-		What: "scheduled replication with other servers: the last run failed, or lies further back than its " +
-			"interval and the limit",
+		What: "scheduled replication with other servers: the last run failed, or lies further back than its interval " +
+			"and the limit",
 		Cause:  "The other server cannot be reached, refuses the sign-in, or has a new certificate.",
 		Remedy: "`connection run NAME` shows the error at once.",
 		Every:  5 * time.Minute, Hold: 10 * time.Minute, Clear: time.Minute,

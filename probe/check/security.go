@@ -19,8 +19,8 @@ var SignInRate = probe.Check[SignIns]{
 	Kind: probe.Kind{Type: probe.Security, Name: "SignInRate",
 		What:  "failed sign-ins at all doors in 10 minutes",
 		Cause: "Somebody guesses passwords from many addresses, or a program has an old password.",
-		Remedy: "Look at the log and at `ban list`. Close doors that nobody needs from outside; ask people to use " +
-			"a second factor.",
+		Remedy: "Look at the log and at `ban list`. Close doors that nobody needs from outside; ask people to use a " +
+			"second factor.",
 		Every: 10 * time.Minute, Clear: 20 * time.Minute,
 		Limits: []probe.Limit{low(300, probe.Number), high(3000, probe.Number)}},
 	Find: func(v SignIns, l probe.Limits) []probe.Finding {
@@ -49,7 +49,7 @@ var SignInAttack = probe.Check[[]Attack]{
 	Find: func(list []Attack, l probe.Limits) (out []probe.Finding) {
 		for _, a := range list {
 			target, text := "account "+a.Account, "%d sign-ins to the account "+
-				""+strings.ReplaceAll(a.Account, "%", "%%")+" failed"
+				strings.ReplaceAll(a.Account, "%", "%%")+" failed"
 			if a.Account == "" {
 				target, text = "address "+a.Address, "%d sign-ins from "+a.Address+" failed"
 			}
@@ -72,8 +72,8 @@ type Cert struct {
 var Certificate = probe.Check[[]Cert]{
 	Kind: probe.Kind{Type: probe.Security, Name: "Certificate",
 		What: "time until a certificate ends: those of the doors and that of the cluster; failure when it has ended",
-		Cause: "The certificate was not renewed: the file was not replaced, or the ACME authority cannot reach " +
-			"the server.",
+		Cause: "The certificate was not renewed: the file was not replaced, or the ACME authority cannot reach the " +
+			"server.",
 		Remedy: "`certificate show` says why. Replace the file, or open port 80 and `certificate renew`.",
 		Every:  time.Hour, Clear: time.Minute,
 		Limits: []probe.Limit{low((14 * day).Seconds(), probe.Time), high((5 * day).Seconds(), probe.Time)}},
@@ -143,7 +143,7 @@ var OpenRelay = probe.Check[[]Relay]{
 	Find: func(list []Relay, _ probe.Limits) (out []probe.Finding) {
 		for _, r := range list {
 			out = append(out, one(probe.Fatal, r.Takes, r.Door, "the door "+r.Door+" takes mail of strangers for "+
-				""+r.Address)...)
+				r.Address)...)
 		}
 		return out
 	},

@@ -34,8 +34,8 @@ var TaskCrash = probe.Check[[]Task]{
 				out = append(out, one(probe.Failure, true, t.Name, fmt.Sprintf("the task %s crashed: "+
 					"%s", t.Name, t.Error))...)
 			case t.Waiting || t.Error != "":
-				out = append(out, one(probe.WarningHigh, true, t.Name, "the last run of the task "+t.Name+" "+
-					"failed: "+t.Error)...)
+				out = append(out, one(probe.WarningHigh, true, t.Name, "the last run of the task "+t.Name+" failed: "+
+					t.Error)...)
 			}
 		}
 		return out

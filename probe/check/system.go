@@ -12,8 +12,8 @@ import (
 var CPU = probe.Check[float64]{
 	Kind: probe.Kind{Type: probe.System, Name: "CPU",
 		What: "share of all processors that the server uses, over a minute",
-		Cause: "More work than the machine can do: many users, a storm of mail, a rebuild of the full-text index, " +
-			"a compaction.",
+		Cause: "More work than the machine can do: many users, a storm of mail, a rebuild of the full-text index, a " +
+			"compaction.",
 		Remedy: "Look at `show stat Server.CPU` for the task. Lower search.share, move databases to other servers, " +
 			"or add processors.",
 		Every: time.Minute, Hold: 15 * time.Minute, Clear: 10 * time.Minute,
@@ -54,8 +54,8 @@ var DiskSpace = probe.Check[[]Disk]{
 		What: "free space on the devices of the store and of backups; fatal when the store takes nothing new " +
 			"(store.space_floor)",
 		Cause: "The device is nearly full.",
-		Remedy: "Make room: prune backups, compact, remove old logs; or grow the device. The store takes mail " +
-			"again by itself.",
+		Remedy: "Make room: prune backups, compact, remove old logs; or grow the device. The store takes mail again " +
+			"by itself.",
 		Every: 15 * time.Second, Clear: time.Minute,
 		Limits: []probe.Limit{low(10, probe.Percent), high(7, probe.Percent)}},
 	Find: func(list []Disk, l probe.Limits) (out []probe.Finding) {

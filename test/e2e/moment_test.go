@@ -34,9 +34,9 @@ func empty(t *testing.T, s *program.Server) {
 	program.Want(t, string(out), "\nb OK", "\nc OK", "\nd OK")
 }
 
-// TestMoment follows the walk-through of doc/operate.md: a mail file is emptied by mistake, and the administrator brings
-// it back as of the second before, while the server runs; then one folder of it; then, with the server stopped, the
-// whole server.
+// TestMoment follows the walk-through of doc/operate.md: a mail file is emptied by mistake, and the administrator
+// brings it back as of the second before, while the server runs; then one folder of it; then, with the server stopped,
+// the whole server.
 func TestMoment(t *testing.T) {
 	long.Test(t)
 	dir := filepath.Join(t.TempDir(), "archive")
