@@ -398,7 +398,7 @@ func offices(t *testing.T, w *world, people, rooms int, fn func(d *diary)) {
 // TestBookingsCalm lets people invite each other and book rooms while nothing fails.
 func TestBookingsCalm(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(long.Pick(2, 20)) {
+	for seed := range uint64(long.Pick(2, 4)) {
 		offices(t, alone(seed+1, 3), 4, 2, func(d *diary) { d.live(150, func() {}) })
 	}
 }
@@ -431,7 +431,7 @@ func (d *diary) live(ticks int, happens func()) {
 // TestBookingsLoss does the same while the network loses, repeats and delays messages.
 func TestBookingsLoss(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(long.Pick(2, 20)) {
+	for seed := range uint64(long.Pick(2, 4)) {
 		offices(t, alone(seed+1, 3), 4, 2, func(d *diary) {
 			d.faults.loss = 5
 			d.live(200, func() {})
@@ -442,7 +442,7 @@ func TestBookingsLoss(t *testing.T) {
 // TestBookingsCrash does the same while servers crash.
 func TestBookingsCrash(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(long.Pick(2, 20)) {
+	for seed := range uint64(long.Pick(2, 4)) {
 		offices(t, alone(seed+1, 3), 4, 2, func(d *diary) {
 			d.live(300, func() {
 				d.faults.relieve()
@@ -457,7 +457,7 @@ func TestBookingsCrash(t *testing.T) {
 // TestBookingsSplit does the same while the network is cut.
 func TestBookingsSplit(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(long.Pick(2, 20)) {
+	for seed := range uint64(long.Pick(2, 4)) {
 		offices(t, alone(seed+1, 3), 4, 2, func(d *diary) {
 			d.live(300, func() {
 				switch d.rng.IntN(60) {
