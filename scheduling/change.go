@@ -311,9 +311,9 @@ func (c *change) own(x *groupware.Changing) (w Written, err error) {
 	}
 	switch {
 	case c.t.torn != nil && c.parsed == nil:
-		err = x.Settle(c.t.torn, nil)
+		err = c.t.torn.Settle(x, nil)
 	case c.t.torn != nil:
-		err = x.Settle(c.t.torn, put)
+		err = c.t.torn.Settle(x, put)
 	case c.parsed == nil:
 		err = x.Remove(groupware.Calendar, c.t.Collection, c.t.Name, now)
 	default:
