@@ -43,12 +43,13 @@ func (f *File) Torn(ctx context.Context, since Moment) (list []Torn, now Moment,
 			return err
 		}
 		now = m.Entries
-		uids, err := d.suspects(since, now)
+		s := tornSearch{d}
+		uids, err := s.suspects(since, now)
 		if err != nil {
 			return err
 		}
 		for _, uid := range uids {
-			t, err := d.torn(uid)
+			t, err := s.versions(uid)
 			if err != nil {
 				return err
 			}
@@ -76,24 +77,19 @@ func (t *Torn) owed(now time.Time) (owed, young bool) {
 	return age >= owedFor, age < owedFor
 }
 
+// tornSearch searches a mail file for torn events.
+type tornSearch struct{ *reading }
+
 // suspects returns the UIDs of the events that may be torn: those that changed since a moment; if that is not known,
 // those of which the index has two, or whose notes have conflicts, or of which a message is owed.
-func (d *reading) suspects(since, now Moment) (uids []string, err error) {
+func (d tornSearch) suspects(since, now Moment) (uids []string, err error) {
 	ids := map[note.ID]bool{}
 	if d.tells(since, now) == nil {
-		var inner error
-		err := d.r.Changes(since.Mod, func(_ note.ModSeq, c layout.Change) bool {
-			row, err := d.row(c.Note)
-			if err == nil && row != nil && row.Class == note.Document && row.Recipe == 0 {
-				ids[c.Note] = true
-			}
-			inner = err
-			return err == nil
-		})
-		if err = errors.Join(err, inner); err != nil {
-			return nil, err
-		}
-	} else if err := d.oddNotes(ids); err != nil {
+		err = d.changedNotes(since, ids)
+	} else {
+		err = d.oddNotes(ids)
+	}
+	if err != nil {
 		return nil, err
 	}
 	owed, err := d.r.Lookup(indexEntries, owedKey)
@@ -119,8 +115,22 @@ func (d *reading) suspects(since, now Moment) (uids []string, err error) {
 	return slices.Compact(uids), nil
 }
 
+// changedNotes adds the documents that changed since a moment.
+func (d tornSearch) changedNotes(since Moment, ids map[note.ID]bool) error {
+	var inner error
+	err := d.r.Changes(since.Mod, func(_ note.ModSeq, c layout.Change) bool {
+		row, err := d.row(c.Note)
+		if err == nil && row != nil && row.Class == note.Document && row.Recipe == 0 {
+			ids[c.Note] = true
+		}
+		inner = err
+		return err == nil
+	})
+	return errors.Join(err, inner)
+}
+
 // oddNotes adds the entries whose UID another note has too, and those that may have conflicts.
-func (d *reading) oddNotes(ids map[note.ID]bool) error {
+func (d tornSearch) oddNotes(ids map[note.ID]bool) error {
 	if !d.r.Counters().Ledger.Shared {
 		return nil
 	}
@@ -147,8 +157,8 @@ func (d *reading) oddNotes(ids map[note.ID]bool) error {
 	return nil
 }
 
-// torn returns the versions of the event with a UID.
-func (d *reading) torn(uid string) (t Torn, err error) {
+// versions returns the event with a UID and its versions.
+func (d tornSearch) versions(uid string) (t Torn, err error) {
 	if t.Entries, err = d.ByUID(uid); err != nil {
 		return t, err
 	}
@@ -171,7 +181,7 @@ func (d *reading) torn(uid string) (t Torn, err error) {
 
 // departed adds the removed entries that are not older than those in the calendars. After a removal that every primary
 // knew, what comes back is newer.
-func (d *reading) departed(uid string, t *Torn) error {
+func (d tornSearch) departed(uid string, t *Torn) error {
 	if len(t.Entries) == 0 || !d.r.Counters().Ledger.Shared {
 		return nil
 	}
@@ -202,7 +212,7 @@ func (d *reading) departed(uid string, t *Torn) error {
 }
 
 // leaves adds the versions of a note that lost a conflict; those of a removed entry with that which won.
-func (d *reading) leaves(id note.ID, t *Torn) error {
+func (d tornSearch) leaves(id note.ID, t *Torn) error {
 	c, err := d.r.Content(id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -239,33 +249,22 @@ func (d *reading) leaves(id note.ID, t *Torn) error {
 	return nil
 }
 
-// Settle puts one version in the place of all: the first entry stays, which write changes, or none if write is nil.
-func (c *Changing) Settle(t *Torn, write func() error) error {
-	for i := range t.Entries {
-		now, err := c.ByUID(t.Entries[i].UID)
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(now, func(e Placed) bool {
-			return e.id == t.Entries[i].id && e.ETag == t.Entries[i].ETag
-		}) {
-			return ErrChanged
-		}
+// Settle puts one version in the place of all: the first entry stays, which write changes, or none if write is nil. It
+// returns ErrChanged if one of the entries is no longer as it was read.
+func (t *Torn) Settle(c *Changing, write func() error) error {
+	if err := t.unchanged(c); err != nil {
+		return err
 	}
 	for _, id := range t.bin {
 		if err := c.write().Destroy(id); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
-	for i := range t.Entries { // by their notes: two servers may have given both the same name
+	for i := range t.Entries {
 		if i == 0 && write != nil {
 			continue
 		}
-		h, err := c.find(Calendar, t.Entries[i].Place.Collection, note.Lookup)
-		if err == nil {
-			err = c.remove(h, t.Entries[i].id, removed)
-		}
-		if err != nil {
+		if err := removePlaced(c, &t.Entries[i]); err != nil {
 			return err
 		}
 	}
@@ -280,4 +279,29 @@ func (c *Changing) Settle(t *Torn, write func() error) error {
 		}
 	}
 	return nil
+}
+
+// unchanged returns ErrChanged unless all entries are as they were read.
+func (t *Torn) unchanged(c *Changing) error {
+	for i := range t.Entries {
+		now, err := c.ByUID(t.Entries[i].UID)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(now, func(e Placed) bool {
+			return e.id == t.Entries[i].id && e.ETag == t.Entries[i].ETag
+		}) {
+			return ErrChanged
+		}
+	}
+	return nil
+}
+
+// removePlaced removes an entry by its note: two servers may have given two entries the same name.
+func removePlaced(c *Changing, e *Placed) error {
+	h, err := c.find(Calendar, e.Place.Collection, note.Lookup)
+	if err != nil {
+		return err
+	}
+	return c.remove(h, e.id, removed)
 }

@@ -157,15 +157,12 @@ func (c *change) draft(ctx context.Context, m *itip.Message, p party) error {
 		stored = ofOrganizer(list, m)
 	}
 	o, err := itip.Receive(stored, m, c.from, p.me)
-	if m.Method == itip.Reply && (errors.Is(err, itip.ErrUnknown) || errors.Is(err, itip.ErrAhead)) {
-		o, err = itip.AnswerOf(m, c.from, p.me) // the organizer's event may come from another server
+	if early(m, err) {
+		o, err = itip.AnswerOf(m, c.from, p.me)
 		d.stored = nil
 	}
 	if err != nil {
-		c.states[p.address] = itip.Refused
-		if m.Method == itip.Cancel && errors.Is(err, itip.ErrUnknown) {
-			c.states[p.address] = itip.Delivered // it was removed there before
-		}
+		c.states[p.address] = stateAfter(m, err)
 		return nil
 	}
 	c.states[p.address] = itip.Delivered
@@ -174,6 +171,21 @@ func (c *change) draft(ctx context.Context, m *itip.Message, p party) error {
 		d.tag = d.stored.ScheduleTag // RFC 6638 section 3.2.10: an answer does not change it
 	}
 	return nil
+}
+
+// early reports whether an error of itip.Receive is that of an answer to an event, or a version of it, that may only
+// not have come yet from another server that was the primary of the calendar.
+func early(m *itip.Message, err error) bool {
+	return m.Method == itip.Reply && (errors.Is(err, itip.ErrUnknown) || errors.Is(err, itip.ErrAhead))
+}
+
+// stateAfter returns the delivery state of a message that itip.Receive refused with an error. An event that a
+// cancellation does not find was removed before.
+func stateAfter(m *itip.Message, err error) string {
+	if m.Method == itip.Cancel && errors.Is(err, itip.ErrUnknown) {
+		return itip.Delivered
+	}
+	return itip.Refused
 }
 
 // ofOrganizer returns the last cancelled event of some removed ones that has the organizer of a message, nil for none.
@@ -311,9 +323,9 @@ func (c *change) own(x *groupware.Changing) (w Written, err error) {
 	}
 	switch {
 	case c.t.torn != nil && c.parsed == nil:
-		err = x.Settle(c.t.torn, nil)
+		err = c.t.torn.Settle(x, nil)
 	case c.t.torn != nil:
-		err = x.Settle(c.t.torn, put)
+		err = c.t.torn.Settle(x, put)
 	case c.parsed == nil:
 		err = x.Remove(groupware.Calendar, c.t.Collection, c.t.Name, now)
 	default:

@@ -174,12 +174,8 @@ func (x *incoming) Apply(tx *store.Tx, recipient note.UNID, db note.DatabaseID) 
 	return x.write(c, entry, p)
 }
 
-// early reports whether an error of itip.Receive is that of an answer by a person of this directory to an event, or a
-// version of it, that may only not have come yet from another server that was the primary of the calendar.
-func (x *incoming) early(err error) bool {
-	return x.m.Method == itip.Reply && (errors.Is(err, itip.ErrUnknown) || errors.Is(err, itip.ErrAhead)) &&
-		!x.ids[x.m.Sender()].IsZero()
-}
+// early reports whether an error of itip.Receive is that of an early answer by a person of this directory.
+func (x *incoming) early(err error) bool { return early(x.m, err) && !x.ids[x.m.Sender()].IsZero() }
 
 // write writes the event. The mail arrives also if the calendar takes no more.
 func (x *incoming) write(c *groupware.Changing, entry *groupware.Placed, p *groupware.Parsed) error {

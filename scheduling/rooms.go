@@ -320,8 +320,9 @@ func (x *Reserver) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// one decides on the bookings that wait in the calendar of a room.
 func (x *Reserver) one(ctx context.Context, r *directory.MailIn) error {
-	f, me := x.s.groupware.File(note.System, r.Database), x.s.people.is(ctx, r.ID)
+	f := x.s.groupware.File(note.System, r.Database)
 	name, err := f.DefaultFor(ctx, calendar.Event)
 	if errors.Is(err, groupware.ErrNoCollection) {
 		return nil
@@ -339,7 +340,25 @@ func (x *Reserver) one(ctx context.Context, r *directory.MailIn) error {
 		return err
 	}
 	x.merged[r.Database] = now
-	var waiting, taken []*booking
+	waiting, taken, err := x.bookings(ctx, r, f, name)
+	if err == nil {
+		err = x.doubles(ctx, taken)
+	}
+	for _, b := range waiting {
+		if err == nil {
+			err = x.answer(ctx, b)
+		}
+	}
+	if err == nil && !soon {
+		x.seen[r.Database] = c.Token // that before the answers: the next run reads once more
+	}
+	return err
+}
+
+// bookings returns the bookings in a calendar of a room: those that wait for an answer, and those that have the room.
+func (x *Reserver) bookings(ctx context.Context, r *directory.MailIn, f *groupware.File,
+	name string) (waiting, taken []*booking, err error) {
+	me := x.s.people.is(ctx, r.ID)
 	err = f.Entries(ctx, groupware.Calendar, name, groupware.Select{Text: true}, func(e *groupware.Entry) bool {
 		o, err := calendar.ReadObject(e.Text)
 		if err != nil || o.Parts[0].Text("STATUS") == "CANCELLED" {
@@ -354,18 +373,7 @@ func (x *Reserver) one(ctx context.Context, r *directory.MailIn) error {
 		}
 		return true
 	})
-	if err == nil {
-		err = x.doubles(ctx, taken)
-	}
-	for _, b := range waiting {
-		if err == nil {
-			err = x.answer(ctx, b)
-		}
-	}
-	if err == nil && !soon {
-		x.seen[r.Database] = c.Token // that before the answers: the next run reads once more
-	}
-	return err
+	return waiting, taken, err
 }
 
 // answer decides on one booking, in the name of its organizer, and sends the answer.

@@ -173,25 +173,30 @@ func (s *Service) plan(ctx context.Context, t *Target, old *groupware.Entry, p *
 	if before == bystander && after == bystander {
 		return nil, nil
 	}
-	if after == organizer && before == bystander {
-		err = c.findGone(ctx, now.UID)
-	}
-	if err == nil {
-		err = c.rules(was, now, before, after)
-	}
-	if err != nil {
+	if err := c.compose(ctx, was, now, before, after); err != nil {
 		return nil, err
-	}
-	if len(c.messages) > 0 {
-		if err := s.mayWrite(ctx, t, c.from); err != nil {
-			return nil, err
-		}
 	}
 	if err := c.address(ctx); err != nil {
 		c.release()
 		return nil, err
 	}
 	return c, nil
+}
+
+// compose finds the messages and the object of the change, and checks that the person may send the messages.
+func (c *change) compose(ctx context.Context, was, now *calendar.Object, before, after role) error {
+	if after == organizer && before == bystander {
+		if err := c.findGone(ctx, now.UID); err != nil {
+			return err
+		}
+	}
+	if err := c.rules(was, now, before, after); err != nil {
+		return err
+	}
+	if len(c.messages) == 0 {
+		return nil
+	}
+	return c.s.mayWrite(ctx, c.t, c.from)
 }
 
 func (s *Service) newChange(ctx context.Context, t *Target) *change {

@@ -166,18 +166,26 @@ func (s *Study) check() error {
 		return errors.New("one configuration: a study compares two or more")
 	}
 	for i := range cells {
-		script := slices.ContainsFunc(cells[i].Flags, func(f Flag) bool { return f.Name == "script" })
-		switch {
-		case cells[i].Lab == "" && !script:
-			return fmt.Errorf("%s: no lab (list: doublet bench lab --list) and no script", cells[i].Name)
-		case cells[i].Lab != "" && script:
-			return fmt.Errorf("%s: a lab and a script: want one of them", cells[i].Name)
+		if err := cells[i].check(); err != nil {
+			return err
 		}
 		if slices.ContainsFunc(cells[:i], func(c Cell) bool { return c.Name == cells[i].Name }) {
 			return fmt.Errorf("two configurations have the name %q", cells[i].Name)
 		}
 	}
 	s.cells = cells
+	return nil
+}
+
+// check refuses a configuration that has both a lab and a script, or none of them.
+func (c *Cell) check() error {
+	script := slices.ContainsFunc(c.Flags, func(f Flag) bool { return f.Name == "script" })
+	switch {
+	case c.Lab == "" && !script:
+		return fmt.Errorf("%s: no lab (list: doublet bench lab --list) and no script", c.Name)
+	case c.Lab != "" && script:
+		return fmt.Errorf("%s: a lab and a script: want one of them", c.Name)
+	}
 	return nil
 }
 

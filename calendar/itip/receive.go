@@ -331,14 +331,8 @@ func receiveAdd(stored *calendar.Object, m *Message) (*calendar.Object, error) {
 //
 // Implements: RFC 5546 §3.2.3 REPLY
 func receiveReply(stored *calendar.Object, m *Message, from string, me func(string) bool) (*calendar.Object, error) {
-	switch {
-	case stored == nil:
-		return nil, ErrUnknown
-	case from == "" || from != m.Sender() || me(from):
-		return nil, ErrStranger
-	}
-	if organizer, err := OrganizerOf(stored); err != nil || !me(organizer) {
-		return nil, ErrStranger
+	if err := mayReply(stored, m, from, me); err != nil {
+		return nil, err
 	}
 	parts := byKey(stored)
 	err := ErrUnknown
@@ -365,6 +359,20 @@ func receiveReply(stored *calendar.Object, m *Message, from string, me func(stri
 		return nil, err
 	}
 	return merged(stored, m, parts, false)
+}
+
+// mayReply checks that a reply is from its sender, to the organizer of a stored event.
+func mayReply(stored *calendar.Object, m *Message, from string, me func(string) bool) error {
+	switch {
+	case stored == nil:
+		return ErrUnknown
+	case from == "" || from != m.Sender() || me(from):
+		return ErrStranger
+	}
+	if organizer, err := OrganizerOf(stored); err != nil || !me(organizer) {
+		return ErrStranger
+	}
+	return nil
 }
 
 // statuses are the answers that an attendee can give.

@@ -305,25 +305,36 @@ func (q *eventQuerying) condition(name string, v *jmap.Value) (matcher[*foundEve
 		return func(*foundEvent) bool { return true }, nil
 	}
 	text, isText := v.Text()
-	if read := eventTexts[name]; read != nil && isText {
-		return inTexts(read, cardWords(text)), nil
-	}
-	list, isList := texts(v)
-	switch {
-	case name == q.t.inside+"s" && isList:
-		return q.in(list...), nil
-	case name == q.t.inside && isText:
-		return q.in(text), nil
-	case name == "progress" && isText && q.t == tasks:
-		return hasProgress(text), nil
-	case name == "after" || name == "before":
+	if name == "after" || name == "before" {
 		return q.when(name, text)
-	case name == "uid" && isText:
-		return func(x *foundEvent) bool { o := x.load(); return o != nil && o.UID == text }, nil
-	case name == "participationStatus" && isText:
-		return q.status(text), nil
+	}
+	if list, ok := texts(v); ok && name == q.t.inside+"s" {
+		return q.in(list...), nil
+	}
+	if isText {
+		if m := q.textCondition(name, text); m != nil {
+			return m, nil
+		}
 	}
 	return nil, q.bad(name)
+}
+
+// textCondition returns the matcher of a property whose value is any text, nil if there is none.
+func (q *eventQuerying) textCondition(name, text string) matcher[*foundEvent] {
+	if read := eventTexts[name]; read != nil {
+		return inTexts(read, cardWords(text))
+	}
+	switch {
+	case name == q.t.inside:
+		return q.in(text)
+	case name == "progress" && q.t == tasks:
+		return hasProgress(text)
+	case name == "uid":
+		return func(x *foundEvent) bool { o := x.load(); return o != nil && o.UID == text }
+	case name == "participationStatus":
+		return q.status(text)
+	}
+	return nil
 }
 
 // hasProgress matches tasks of which a component has a progress.

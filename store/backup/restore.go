@@ -93,7 +93,6 @@ func (s *restore) marker() string { return s.env.FS.PathJoin(s.at.Data, store.Re
 
 // place puts the files in their final folders.
 func (s *restore) place(dir string) (Generation, error) {
-	fs := s.env.FS
 	r, missing := openRepository(s.env, dir, false)
 	g, err := s.interrupted(r)
 	if err != nil {
@@ -103,38 +102,11 @@ func (s *restore) place(dir string) (Generation, error) {
 		if missing != nil {
 			return g, missing
 		}
-		if err := s.empty(); err != nil {
+		if g, err = s.prepare(r); err != nil {
 			return g, err
-		}
-		var log *archive.Archive
-		if s.o.To.IsZero() {
-			g, err = r.at(s.o.At)
-		} else {
-			g, log, err = r.moment(s.ctx, s.o.To)
-		}
-		if err != nil {
-			return g, err
-		}
-		if err := s.stage(r, &g); err != nil {
-			return g, err
-		}
-		if log != nil {
-			if err := s.replay(log, &g); err != nil {
-				return g, fmt.Errorf("backup: restore: nothing was replaced: %w", err)
-			}
-		}
-		// The staged files equal what was written, byte for byte. They must also form a working store.
-		i := &inspection{r: r, level: CheckOpen, indexes: s.o.Store.Indexes}
-		if err := i.run(s.ctx, &g); err != nil {
-			return g, fmt.Errorf("backup: restore: nothing was replaced: %w", err)
 		}
 		// From here on the present store is given up.
-		halfway := s.marker() + ".new"
-		err := writeFile(fs, halfway, fmt.Appendf(nil, "%d\n", g.Number))
-		if err == nil {
-			err = errors.Join(fs.Rename(halfway, s.marker()), syncDir(fs, s.at.Data))
-		}
-		if err != nil {
+		if err := s.mark(g.Number); err != nil {
 			return g, fmt.Errorf("backup: restore: %w", err)
 		}
 	}
@@ -147,6 +119,45 @@ func (s *restore) place(dir string) (Generation, error) {
 		}
 	}
 	return g, nil
+}
+
+// prepare stages the files of the generation to restore, with the log up to the moment to restore, and checks them.
+func (s *restore) prepare(r *repository) (g Generation, err error) {
+	if err := s.empty(); err != nil {
+		return g, err
+	}
+	var log *archive.Archive
+	if s.o.To.IsZero() {
+		g, err = r.at(s.o.At)
+	} else {
+		g, log, err = r.moment(s.ctx, s.o.To)
+	}
+	if err != nil {
+		return g, err
+	}
+	if err := s.stage(r, &g); err != nil {
+		return g, err
+	}
+	if log != nil {
+		if err := s.replay(log, &g); err != nil {
+			return g, fmt.Errorf("backup: restore: nothing was replaced: %w", err)
+		}
+	}
+	// The staged files equal what was written, byte for byte. They must also form a working store.
+	i := &inspection{r: r, level: CheckOpen, indexes: s.o.Store.Indexes}
+	if err := i.run(s.ctx, &g); err != nil {
+		return g, fmt.Errorf("backup: restore: nothing was replaced: %w", err)
+	}
+	return g, nil
+}
+
+// mark records durably that a generation is being put in place: see interrupted.
+func (s *restore) mark(number uint64) error {
+	fs, halfway := s.env.FS, s.marker()+".new"
+	if err := writeFile(fs, halfway, fmt.Appendf(nil, "%d\n", number)); err != nil {
+		return err
+	}
+	return errors.Join(fs.Rename(halfway, s.marker()), syncDir(fs, s.at.Data))
 }
 
 // interrupted returns the generation that an earlier restore has begun to put in place, if any. All its files are

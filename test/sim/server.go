@@ -113,6 +113,25 @@ func (s *server) boot() error {
 	e.Clock, e.FS = s.clock, s.fs
 	e.Rand = env.Seeded(s.w.Seed*1_000_003 + uint64(s.number)*1009 + uint64(s.boots))
 	s.env, s.stat = e, stat.New(s.clock)
+	var err error
+	if s.store, err = store.Open(e, "data", s.options()); err != nil {
+		return err
+	}
+	s.mail = mailbox.New(s.store, e, mailbox.Options{})
+	if s.id.IsZero() { // the first start, before there is a cluster
+		s.dir, err = directory.Open(s.store, e, password.New(e, 1, 1), directory.Options{Domain: "example.com"})
+		return err
+	}
+	s.startNode()
+	s.openDirectory()
+	if !s.w.browsers {
+		return nil
+	}
+	return s.openSessions()
+}
+
+// options returns the options of the store with those of its node, which starts later.
+func (s *server) options() store.Options {
 	o := storeOptions()
 	o.Confirm = func(ctx context.Context, ids []note.DatabaseID, seq uint64) error {
 		if s.node == nil {
@@ -126,21 +145,17 @@ func (s *server) boot() error {
 		}
 		return s.node.Acks.Admit(ctx, ids)
 	}
-	var err error
-	if s.store, err = store.Open(e, "data", o); err != nil {
-		return err
-	}
-	s.mail = mailbox.New(s.store, e, mailbox.Options{})
-	if s.id.IsZero() { // the first start, before there is a cluster
-		s.dir, err = directory.Open(s.store, e, password.New(e, 1, 1), directory.Options{Domain: "example.com"})
-		return err
-	}
+	return o
+}
+
+// startNode joins the cluster.
+func (s *server) startNode() {
 	s.bus = s.w.net.Open(s.id, bus.Grant{})
 	var everywhere []store.Create
 	if s.w.browsers && !s.older {
 		everywhere = []store.Create{session.Shared()}
 	}
-	s.node = cluster.New(e, s.store, s.bus, replica.New(s.store, s.mail, e, replica.Options{Stats: s.stat}),
+	s.node = cluster.New(s.env, s.store, s.bus, replica.New(s.store, s.mail, s.env, replica.Options{Stats: s.stat}),
 		cluster.Options{
 			Everywhere: everywhere, Older: s.older,
 			Local: func(i *layout.Info) bool {
@@ -160,19 +175,19 @@ func (s *server) boot() error {
 			},
 			Await: s.await, Stats: s.stat, Load: cluster.NewLoad(s.clock, 0),
 		})
-	inline := *e // run background work inline, because a world has only one thread
+	inline := *s.env // run background work inline, because a world has only one thread
 	inline.Go = func(_ string, f func()) { f() }
 	s.carrier = forward.New(&inline, func() (forward.Node, bus.Bus) { return s.node.Opens, s.bus },
 		listen.NewBudget(1<<20), s.stat)
-	s.openDirectory()
-	if !s.w.browsers {
-		return nil
-	}
+}
+
+// openSessions opens the sessions of browsers.
+func (s *server) openSessions() (err error) {
 	sessions := session.Options{Idle: browserIdle, Stats: s.stat}
 	if !s.older {
 		sessions.Mates = s.carrier.Sessions()
 	}
-	s.browsers, err = session.Open(s.store, e, []byte("the key of the domain"), sessions)
+	s.browsers, err = session.Open(s.store, s.env, []byte("the key of the domain"), sessions)
 	if err == nil && !s.older {
 		forward.ServeSessions(s.bus, s.browsers)
 	}

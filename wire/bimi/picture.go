@@ -85,19 +85,23 @@ func (c *checker) token(token xml.Token) error {
 			return fmt.Errorf("has a processing instruction %q", x.Target)
 		}
 	case xml.CharData:
-		if len(c.open) == 0 && len(bytes.TrimSpace(x)) > 0 {
-			return errors.New("has text outside of its element")
-		}
-		c.title = c.title || len(c.open) == 2 && c.open[1] == "title" && len(bytes.TrimSpace(x)) > 0
+		return c.text(x)
 	case xml.StartElement:
 		return c.start(x)
 	case xml.EndElement:
-		if len(c.open) == 0 || c.open[len(c.open)-1] != x.Name.Local || x.Name.Space != "" {
-			return fmt.Errorf("element %q is not open", x.Name.Local)
-		}
-		c.open = c.open[:len(c.open)-1]
-		c.ended = len(c.open) == 0
+		return c.close(x)
 	}
+	return nil
+}
+
+func (c *checker) text(x xml.CharData) error {
+	if len(bytes.TrimSpace(x)) == 0 {
+		return nil
+	}
+	if len(c.open) == 0 {
+		return errors.New("has text outside of its element")
+	}
+	c.title = c.title || len(c.open) == 2 && c.open[1] == "title"
 	return nil
 }
 
@@ -128,6 +132,15 @@ func (c *checker) start(x xml.StartElement) error {
 		}
 	}
 	c.open = append(c.open, x.Name.Local)
+	return nil
+}
+
+func (c *checker) close(x xml.EndElement) error {
+	if len(c.open) == 0 || c.open[len(c.open)-1] != x.Name.Local || x.Name.Space != "" {
+		return fmt.Errorf("element %q is not open", x.Name.Local)
+	}
+	c.open = c.open[:len(c.open)-1]
+	c.ended = len(c.open) == 0
 	return nil
 }
 
