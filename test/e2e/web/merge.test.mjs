@@ -295,7 +295,7 @@ test("all get the same files, at a later time; a reload sends none of them twice
   await signIn(page, "bob");
   await compose(page, "Later for {{First}}", "Words for {{First}}");
   await page.setInputFiles(".writer input[type=file]", { name: "plan.txt", mimeType: "text/plain", buffer: Buffer.from("The plan of all") });
-  await page.waitForSelector(".writer .files .file:has-text('plan.txt')");
+  await page.waitForSelector(".writer .files .file:has-text('plan.txt'):not(:has(progress))"); // it is uploaded
   await openSheet(page);
   await table(page, three);
   const when = page.locator("dialog[open] .apart > .field select");
