@@ -206,10 +206,15 @@ func (p *webPeer) api(w http.ResponseWriter, r *http.Request) {
 			Create, Update, OnSuccessUpdateEmail map[string]json.RawMessage
 			Destroy, Properties                  []string
 			Limit                                int
+			IfInState                            string
 		}
 		_ = json.Unmarshal(c[1], &args)
 		answer := p.answers[name]
 		switch {
+		case args.IfInState != "" && p.answers["state"] != "": // the Emails have changed, once
+			delete(p.answers, "state")
+			out = append(out, fmt.Sprintf(`["error",{"type":"stateMismatch"},%q]`, id))
+			continue
 		case name == "Principal/query" && answer == "refused":
 			p.lookUps.Add(1)
 			out = append(out, fmt.Sprintf(`["error",{"type":"forbidden"},%q]`, id))
@@ -518,6 +523,23 @@ func TestReplyToDeleted(t *testing.T) {
 		if _, err := act(s, workload.Reply); Kind(err) != kind {
 			t.Errorf("%s: %v, want %q", why, err, kind)
 		}
+	}
+}
+
+// TestSendAfterChange checks that a message is sent again if the Emails change before it is made.
+func TestSendAfterChange(t *testing.T) {
+	t.Parallel()
+	p, w := playWeb(t)
+	s := openFull(t, w)
+	calm(t, s)
+	p.says("state", "changed")
+	if _, err := act(s, workload.Send); err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answers["state"] != "" {
+		t.Error("the message was sent in whatever state the Emails are")
 	}
 }
 

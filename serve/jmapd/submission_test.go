@@ -1,13 +1,64 @@
 package jmapd
 
 import (
+	"context"
+	"encoding/json"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"doublet/mail/submission"
 	"doublet/mailbox"
+	"doublet/note"
+	"doublet/serve/signin"
 )
+
+// leaving is a Backend whose client goes away as soon as the message is in the queue.
+type leaving struct {
+	Backend
+	leave func()
+}
+
+func (b leaving) Submit(ctx context.Context, a *signin.Account, s *Submission) (note.UNID, error) {
+	id, err := b.Backend.Submit(ctx, a, s)
+	b.leave()
+	return id, err
+}
+
+// TestClientLeavesAfterSubmit checks that a message is filed in Sent, with its submission, though its client goes away
+// once the queue has it. A draft that stays would be sent again.
+func TestClientLeavesAfterSubmit(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{})
+	a := &actor{&operator{w: w, rng: rand.New(rand.NewPCG(1, 1))}}
+	ctx, leave := context.WithCancel(bg)
+	w.server.backend = leaving{w.server.backend, leave}
+	drafts, sent := a.folderID("Drafts"), a.folderID("Sent")
+	alice := obj{"email": "alice@example.com"}
+	body, err := json.Marshal(obj{"using": capabilities, "methodCalls": []any{
+		[]any{"Email/set", a.args(obj{"create": obj{"m": obj{"mailboxIds": obj{drafts: true}, "from": []any{alice},
+			"to": []any{alice}, "subject": "once"}}}), "0"},
+		[]any{"EmailSubmission/set", a.args(obj{
+			"create": obj{"s": obj{"identityId": a.pick("Identity", nil), "emailId": "#m",
+				"envelope": obj{"mailFrom": alice, "rcptTo": []any{alice}}}},
+			"onSuccessUpdateEmail": obj{"#s": obj{"mailboxIds/" + drafts: nil, "mailboxIds/" + sent: true}},
+		}), "1"}}})
+	w.ok(err)
+	answer, problem := w.server.Call(ctx, w.who["alice"], body)
+	if problem != nil || ctx.Err() == nil {
+		t.Fatal(problem, ctx.Err())
+	}
+	answer.Release()
+	for folder, want := range map[string]int{drafts: 0, sent: 1} {
+		in := w.one("alice", "Email/query", a.args(obj{"filter": obj{"inMailbox": folder}}))
+		if ids := strs(in["ids"]); len(ids) != want {
+			t.Errorf("%d messages in %s, want %d", len(ids), folder, want)
+		}
+	}
+	if a.pick("EmailSubmission", nil) == "" {
+		t.Error("no submission")
+	}
+}
 
 // TestCancelAgain checks that a submission can be canceled if an earlier cancel was interrupted between the outbox,
 // which had given the message back, and the mail file.

@@ -1,6 +1,7 @@
 package jmapd
 
 import (
+	"context"
 	"slices"
 
 	"doublet/mail/submission"
@@ -53,7 +54,9 @@ func submissionSet(c *call) error {
 	if err != nil {
 		return err
 	}
-	// A sent message cannot be taken back. So all are sent first, and then stored together.
+	// A sent message cannot be taken back. So all are sent first, and then stored together. From here on the request is
+	// executed to its end though its client goes away: otherwise a sent message would stay a draft, and be sent again.
+	c.ctx = context.WithoutCancel(c.ctx)
 	for i := range s.create {
 		x.sent[i], x.failed[i] = x.submit(s.create[i].object)
 	}

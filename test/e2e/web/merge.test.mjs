@@ -242,7 +242,7 @@ test("a reload in the middle, and an answer that is lost, send nothing twice and
 test("written without a network it waits as one, can be undone, and is sent when the server answers", async () => {
   const page = await open();
   await signIn(page, "bob");
-  await compose(page, "Later for {{First}}", "Words");
+  await compose(page, "Waits for {{First}}", "Words");
   await openSheet(page);
   await page.context().setOffline(true);
   await table(page, three);
@@ -259,8 +259,8 @@ test("written without a network it waits as one, can be undone, and is sent when
   await page.reload();
   await page.waitForSelector(".row .subject");
   assert.equal(await page.locator(".unfinished").count(), 0);
-  await until(async () => (await countOf(page, "sent", "Later for")) === 3);
-  assert.equal(await countOf(page, "drafts", "Later for"), 0);
+  await until(async () => (await countOf(page, "sent", "Waits for")) === 3);
+  assert.equal(await countOf(page, "drafts", "Waits for"), 0);
   assert.deepEqual(page.wrong, []);
 });
 
@@ -295,7 +295,7 @@ test("all get the same files, at a later time; a reload sends none of them twice
   await signIn(page, "bob");
   await compose(page, "Later for {{First}}", "Words for {{First}}");
   await page.setInputFiles(".writer input[type=file]", { name: "plan.txt", mimeType: "text/plain", buffer: Buffer.from("The plan of all") });
-  await page.waitForSelector(".writer .files .file:has-text('plan.txt')");
+  await page.waitForSelector(".writer .files .file:has-text('plan.txt'):not(:has(progress))"); // it is uploaded
   await openSheet(page);
   await table(page, three);
   const when = page.locator("dialog[open] .apart > .field select");

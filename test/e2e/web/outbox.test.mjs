@@ -103,6 +103,76 @@ test("two pages of one browser send what waits once", async () => {
   await context.close();
 });
 
+/** Repeats a request of a page, with so many of its calls. */
+async function repeat(page, request, calls = Infinity) {
+  const { using, methodCalls } = request.postDataJSON();
+  const answer = await page.request.post(request.url(), { headers: { "Content-Type": "application/json", "X-CSRF-Token": (await request.allHeaders())["x-csrf-token"] }, data: { using, methodCalls: methodCalls.slice(0, calls) } });
+  return (await answer.json()).methodResponses;
+}
+
+/** How many messages of a subject Alice has in a folder, as the server has it. */
+async function countOf(page, folder, subject) {
+  const session = await page.evaluate(async () => ({ ...(await (await fetch("/jmap/session")).json()), csrf: (await (await fetch("/auth/session", { headers: { Accept: "application/json" } })).json()).csrf }));
+  const accountId = session.primaryAccounts["urn:ietf:params:jmap:mail"];
+  const call = async (...methodCalls) => (await (await page.request.post(session.apiUrl, { headers: { "Content-Type": "application/json", "X-CSRF-Token": session.csrf }, data: { using: Object.keys(session.capabilities), methodCalls } })).json()).methodResponses[0][1];
+  const inMailbox = (await call(["Mailbox/get", { accountId, ids: null }, "m"])).list.find((m) => m.role === folder).id;
+  return (await call(["Email/query", { accountId, filter: { inMailbox, subject } }, "q"])).ids.length;
+}
+
+for (const [when, subject] of [["before", "Late but first"], ["after", "Late and second"]]) {
+  test(`a request of a page that has gone reaches the server just ${when} the next page's, which has looked already: sent once`, async () => {
+    const page = await open();
+    await atOnce(page);
+    await signIn(page);
+    const asked = [];
+    const answers = [];
+    await between(page.context(), async (route) => {
+      asked.push(route.request());
+      if (asked.length === 1) return route.abort();
+      if (asked.length > 2) return route.fallback();
+      if (when === "before") {
+        answers.push(...(await repeat(page, asked[0])));
+        return route.fallback();
+      }
+      const response = await route.fetch();
+      answers.push(...(await repeat(page, asked[0])));
+      return route.fulfill({ response });
+    });
+    await send(page, subject);
+    await until(() => asked.length > 0);
+    await page.reload();
+    await page.waitForSelector(".row .subject");
+    await arrives(subject);
+    await until(async () => (await kept(page)).length === 0);
+    assert.equal(asked.length, 2);
+    assert.equal(answers.some(([name, args]) => name === "error" && args.type === "stateMismatch"), when === "after", JSON.stringify(answers));
+    assert.equal(await countOf(page, "sent", subject), 1);
+    assert.equal(await countOf(page, "drafts", subject), 0);
+    assert.deepEqual(page.wrong, []);
+    await page.context().close();
+  });
+}
+
+test("a request that was cut off before it sent what it made leaves no draft, and the message is sent", async () => {
+  const page = await open();
+  await atOnce(page);
+  await signIn(page);
+  let n = 0;
+  await between(page.context(), async (route) => {
+    if (++n > 1) return route.fallback();
+    await repeat(page, route.request(), 1); // Email/set, and no EmailSubmission/set
+    return route.abort();
+  });
+  await send(page, "Cut off before sent");
+  await until(() => n > 0);
+  await goOn(page);
+  await arrives("Cut off before sent");
+  await until(async () => (await kept(page)).length === 0);
+  assert.equal(await countOf(page, "sent", "Cut off before sent"), 1);
+  assert.equal(await countOf(page, "drafts", "Cut off before sent"), 0);
+  await page.context().close();
+});
+
 test("storage that breaks while a message waits in it loses nothing", async () => {
   const page = await open();
   await signIn(page);

@@ -61,16 +61,39 @@ export async function tellRemoval(i: Removal, last = false): Promise<SetError | 
   return lasting(answer);
 }
 
-/** The id of a message that is in Sent already: a request whose answer was lost may have been carried out. */
-async function findSent(i: Submitted, field: string, id: string): Promise<Id | undefined> {
-  const found = await client.call("Email/query", {
-    accountId: i.account, filter: { operator: "AND", conditions: [{ inMailbox: i.sent }, { header: [field, id] }] }, limit: 1,
-  });
-  return (found["ids"] as Id[])[0];
+/** So often is the draft of another request looked for again, and after so many milliseconds, before it counts as left behind. */
+const patience = { times: 5, pause: 1000 };
+/** So often is a message sent again at once where other changes come between. */
+const mostTries = 10;
+
+/**
+ * Sends a message once, which field and id name in its header; make returns the calls that make it as "m", in a state of the e-mails
+ * alone. An earlier request may have been carried out, or may yet be: its answer was lost, or its page has gone. Each makes its message
+ * only in the state that was read before the server was asked for the message (RFC 8620 §5.3, ifInState): of two, the one that comes
+ * later either has found the message of the other, or is refused and asks again.
+ */
+async function sendOnce(i: Submitted, field: string, id: string, make: (ifInState: string) => Call[]): Promise<{ problem?: SetError | undefined; id?: Id | undefined }> {
+  const find = (inMailbox: Id, as: string): Call => ["Email/query", { accountId: i.account, filter: { operator: "AND", conditions: [{ inMailbox }, { header: [field, id] }] }, limit: 1 }, as];
+  for (let tries = 0; ; tries++) {
+    const found = await client.calls([["Email/get", { accountId: i.account, ids: [], properties: ["id"] }, "state"], find(i.sent, "sent"), find(i.drafts, "draft")]);
+    const state = found.get("state")!["state"] as string;
+    const [sent] = found.get("sent")!["ids"] as Id[];
+    if (sent) return { id: sent };
+    const [draft] = found.get("draft")!["ids"] as Id[];
+    try {
+      if (!draft) return await submit(i, ...make(state));
+      // The request that made it moves it to Sent in a moment, unless it was cut off before it sent it.
+      if (tries < patience.times) await new Promise((done) => setTimeout(done, patience.pause));
+      else await client.call("Email/set", { accountId: i.account, ifInState: state, destroy: [draft] });
+    } catch (e) {
+      if (!(e instanceof Refused) || e.type !== "stateMismatch") throw e;
+      if (tries >= mostTries) throw new Refused(e.type, e.message, 0);
+    }
+  }
 }
 
 /** Submits the draft that the calls before make as "m"; where it is refused the draft goes again. */
-async function submit(i: Submitted, ...make: Call[]): Promise<{ problem: SetError | undefined; made: Id | undefined }> {
+async function submit(i: Submitted, ...make: Call[]): Promise<{ problem: SetError | undefined; id: Id | undefined }> {
   const answers = await client.calls([
     ...make,
     ["EmailSubmission/set", {
@@ -81,19 +104,20 @@ async function submit(i: Submitted, ...make: Call[]): Promise<{ problem: SetErro
   ]);
   const last = make[make.length - 1]![2];
   const problem = make.map((c) => first(answers.get(c[2])!["notCreated"])).find(Boolean) ?? first(answers.get("submit")!["notCreated"]);
-  const made = (answers.get(last)!["created"] as Record<string, { id: Id }> | null)?.["m"]?.id;
-  if (problem && made) await client.call("Email/set", { accountId: i.account, destroy: [made] });
-  return { problem, made };
+  const id = (answers.get(last)!["created"] as Record<string, { id: Id }> | null)?.["m"]?.id;
+  if (problem && id) await client.call("Email/set", { accountId: i.account, destroy: [id] });
+  return { problem, id };
 }
 
 async function tellSending(i: Sending): Promise<SetError | undefined> {
-  let sent = await findSent(i, "Message-ID", (i.email["messageId"] as string[])[0]!);
-  if (!sent) {
-    const { problem, made } = await sendNew(i);
-    if (problem) return problem;
-    sent = made;
-  }
-  if (i.remind && sent) await afterwards(client.call("SnoozedEmail/set", { accountId: i.account, update: { [sent]: { until: i.remind, unlessAnswered: true } } }));
+  const email = { ...i.email, mailboxIds: { [i.drafts]: true }, keywords: { $draft: true, $seen: true } };
+  const { problem, id } = await sendOnce(i, "Message-ID", (i.email["messageId"] as string[])[0]!,
+    (ifInState) => [["Email/set", { accountId: i.account, ifInState, create: { m: email } }, "make"]]);
+  if (problem) return problem;
+  if (i.replaces.length > 0) await afterwards(client.call("Email/set", { accountId: i.account, destroy: i.replaces }));
+  const a = i.answered;
+  if (a) await afterwards(client.call("Email/set", { accountId: a.account ?? i.account, update: { [a.id]: { [`keywords/${a.keyword}`]: true } } }));
+  if (i.remind && id) await afterwards(client.call("SnoozedEmail/set", { accountId: i.account, update: { [id]: { until: i.remind, unlessAnswered: true } } }));
   return undefined;
 }
 
@@ -134,15 +158,6 @@ async function tellLetter(i: Merge, email: Sending["email"]): Promise<SetError |
   }
 }
 
-async function sendNew(i: Sending): ReturnType<typeof submit> {
-  const done = await submit(i, ["Email/set", { accountId: i.account, create: { m: { ...i.email, mailboxIds: { [i.drafts]: true }, keywords: { $draft: true, $seen: true } } } }, "make"]);
-  if (done.problem) return done;
-  if (i.replaces.length > 0) await afterwards(client.call("Email/set", { accountId: i.account, destroy: i.replaces }));
-  const a = i.answered;
-  if (a) await afterwards(client.call("Email/set", { accountId: a.account ?? i.account, update: { [a.id]: { [`keywords/${a.keyword}`]: true } } }));
-  return done;
-}
-
 /** Waits for a change after sending; its refusal is no refusal of the message. */
 async function afterwards(done: Promise<unknown>): Promise<void> {
   await done.catch((e: unknown) => {
@@ -151,16 +166,13 @@ async function afterwards(done: Promise<unknown>): Promise<void> {
 }
 
 /** The message goes on as it is, byte for byte, behind the fields that say who sent it on (RFC 5322 §3.6.6). */
-async function tellRedirection(i: Redirection): Promise<SetError | undefined> {
-  if (await findSent(i, "Resent-Message-ID", i.resentID)) return undefined;
-  return submitWhole(i, [{ "data:asText": i.fields }, { blobId: i.blob }], { [i.email]: { "keywords/$forwarded": true } });
-}
+const tellRedirection = (i: Redirection) => sendWhole(i, "Resent-Message-ID", i.resentID, [{ "data:asText": i.fields }, { blobId: i.blob }], { [i.email]: { "keywords/$forwarded": true } });
 
 /** The patch that records an answer with the invitation. */
 export const answerPatch = (answer: Answer) => Object.fromEntries(["accepted", "tentative", "declined"].map((a) => [`keywords/$${a}`, a === answer || null]));
 
 async function tellAnswer(i: AnswerSent): Promise<SetError | undefined> {
-  const problem = (await findSent(i, "Message-ID", i.messageID)) ? undefined : await submitWhole(i, [{ "data:asText": i.message }], { [i.email]: answerPatch(i.answer) });
+  const problem = await sendWhole(i, "Message-ID", i.messageID, [{ "data:asText": i.message }], { [i.email]: answerPatch(i.answer) });
   const event = i.event;
   if (problem || !event) return problem;
   // The answer is on its way: what the calendar refuses is no refusal of it.
@@ -168,11 +180,12 @@ async function tellAnswer(i: AnswerSent): Promise<SetError | undefined> {
   return undefined;
 }
 
-/** Submits a message of which all bytes are given, and then changes e-mails. */
-async function submitWhole(i: Submitted, data: object[], then: Change["update"]): Promise<SetError | undefined> {
-  const { problem } = await submit(i,
+/** Sends a message of which all bytes are given, once, and then changes e-mails. */
+async function sendWhole(i: Submitted, field: string, id: string, data: object[], then: Change["update"]): Promise<SetError | undefined> {
+  const { problem } = await sendOnce(i, field, id, (ifInState) => [
     ["Blob/upload", { accountId: i.account, create: { b: { type: "message/rfc822", data } } }, "upload"],
-    ["Email/import", { accountId: i.account, emails: { m: { blobId: "#b", mailboxIds: { [i.drafts]: true }, keywords: { $draft: true, $seen: true } } } }, "make"]);
+    ["Email/import", { accountId: i.account, ifInState, emails: { m: { blobId: "#b", mailboxIds: { [i.drafts]: true }, keywords: { $draft: true, $seen: true } } } }, "make"],
+  ]);
   if (!problem) await afterwards(client.call("Email/set", { accountId: i.account, update: then }));
   return problem;
 }
