@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"doublet/note"
 )
@@ -35,6 +36,8 @@ type Event struct {
 	// History holds the latest changes, the oldest first.
 	History []string `json:"history,omitempty"`
 
+	// worst is the greatest severity since the event opened.
+	worst Severity
 	// dismissed: a person closed the event, and its cause has not gone away since.
 	dismissed bool
 	// missing is the time of the first round that did not find the cause any more, zero if the last one found it.
@@ -68,9 +71,15 @@ func unid(probe, target string) note.UNID {
 	return note.DeriveUNID([]byte("event"), []byte(probe), []byte(target))
 }
 
-// cut shortens a text to at most limit bytes and removes what is no UTF-8: causes and targets hold texts of strangers.
+// cut shortens a text to at most limit bytes and removes what is no UTF-8. Causes and targets hold texts of strangers:
+// control characters become spaces, so that none begins a line of a mail, and those that turn the text around as well.
 func cut(text string, limit int) string {
-	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text[:min(len(text), limit)], ""))
 }
 
 // clone returns a copy that shares nothing with e.
@@ -113,6 +122,7 @@ const (
 	itemHistory   = "History"
 	itemDismissed = "Dismissed"
 	itemSequence  = "Sequence"
+	itemWorst     = "Worst"
 	itemBy        = "By"
 	itemChannel   = "Channel"
 
@@ -154,7 +164,7 @@ func (e *Event) items() note.Items {
 		intItem(itemCount, int64(e.Count)), intItem(itemReopened, int64(e.Reopened)),
 		textItem(itemAssigned, e.Assigned), textItem(itemComment, e.Comment), timeItem(itemSilenced, e.Silenced),
 		note.Item{Name: itemHistory, Value: note.TextList(e.History...)}, intItem(itemDismissed, dismissed),
-		intItem(itemSequence, e.sequence),
+		intItem(itemSequence, e.sequence), intItem(itemWorst, int64(e.worst)),
 	)
 }
 
@@ -174,6 +184,7 @@ func parseEvent(it note.Items) (*Event, error) {
 		History:   it.Get(itemHistory).AsTextList(),
 		dismissed: it.Get(itemDismissed).AsInt() != 0, sequence: it.Get(itemSequence).AsInt(),
 	}
+	e.worst = max(severity, min(Fatal, Severity(it.Get(itemWorst).AsInt())))
 	switch e.State {
 	case StateOpen, StateClosed, StatePermanent:
 	default:

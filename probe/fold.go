@@ -35,6 +35,7 @@ func newEvent(k *Kind, f *Finding, now time.Time) *Event {
 // open opens an event, for the first time or again.
 func (e *Event) open(k *Kind, f *Finding, now time.Time, word string) {
 	e.State, e.Severity, e.Changed, e.dismissed, e.missing = StateOpen, f.Severity, now, false, time.Time{}
+	e.worst = f.Severity
 	e.found(k, f, now)
 	e.remember(now, "", word+", "+f.Severity.String()+": "+e.Cause)
 }
@@ -64,6 +65,7 @@ func (e *Event) seen(k *Kind, f *Finding, now time.Time) outcome {
 		e.remember(now, "", e.Severity.String()+" is now "+f.Severity.String()+": "+e.Cause)
 		worse := f.Severity > e.Severity
 		e.Severity, e.Changed, e.lower = f.Severity, now, time.Time{}
+		e.worst = max(e.worst, e.Severity)
 		if worse {
 			return news
 		}

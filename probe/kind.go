@@ -260,7 +260,7 @@ func parseDuration(text string) (time.Duration, error) {
 		text, factor = days+"h", 24
 	}
 	d, err := time.ParseDuration(text)
-	if err == nil && (d < 0 || d > 100*365*24*time.Hour) {
+	if err == nil && (d < 0 || d > 100*365*24*time.Hour/factor) {
 		err = fmt.Errorf("time %q is out of range", text)
 	}
 	return d * factor, err

@@ -54,14 +54,16 @@ type Log struct {
 	dirty    map[note.UNID]bool   // changed since the last write
 	silences map[note.UNID]*Silence
 	cursors  map[string]int64
-	last     int64 // the greatest sequence
+	moved    map[string]bool // cursors that have changed since the last write
+	last     int64           // the greatest sequence
 	outboxes []*outbox
 }
 
 // Open opens the database of events, and creates it in a new store.
 func Open(s *store.Store, e *env.Env, tree *stat.Tree) (*Log, error) {
 	l := &Log{store: s, env: e, gauge: map[Type][Fatal + 1]*stat.Gauge{}, events: map[note.UNID]*Event{},
-		dirty: map[note.UNID]bool{}, silences: map[note.UNID]*Silence{}, cursors: map[string]int64{}}
+		dirty: map[note.UNID]bool{}, silences: map[note.UNID]*Silence{}, cursors: map[string]int64{},
+		moved: map[string]bool{}}
 	for _, t := range Types {
 		var row [Fatal + 1]*stat.Gauge
 		for severity, word := range []string{"Normal", "WarningLow", "WarningHigh", "Failure", "Fatal"} {
@@ -164,21 +166,12 @@ func (l *Log) put(e *Event, what outcome) {
 	}
 }
 
-// Flush writes the events that have changed. Those that cannot be written stay in memory, and the next Flush tries
-// again: a disk that is full is told about all the same.
+// Flush writes the events and cursors that have changed. Those that cannot be written stay in memory, and the next
+// Flush tries again: a disk that is full is told about all the same.
 func (l *Log) Flush(ctx context.Context) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
-	l.mu.Lock()
-	var list []*Event
-	for id := range l.dirty {
-		if e := l.events[id]; e != nil {
-			list = append(list, e)
-		}
-	}
-	clear(l.dirty)
-	l.mu.Unlock()
-	slices.SortFunc(list, byID)
+	list := l.unsaved()
 	now := l.env.Clock.Now()
 	for some := range slices.Chunk(list, piece) {
 		err := l.update(ctx, func(w *store.Writer) (err error) {
@@ -189,13 +182,11 @@ func (l *Log) Flush(ctx context.Context) error {
 		})
 		l.mu.Lock()
 		for _, e := range some {
-			id := unid(e.Probe, e.Target)
-			if err != nil {
-				l.dirty[id] = true
-			} else if l.events[id] == e {
+			if id := unid(e.Probe, e.Target); err == nil {
 				c := e.clone()
 				c.saved = now
 				l.events[id] = c
+				delete(l.dirty, id)
 			}
 		}
 		l.mu.Unlock()
@@ -204,7 +195,22 @@ func (l *Log) Flush(ctx context.Context) error {
 		}
 	}
 	l.count()
-	return nil
+	return l.flushCursors(ctx)
+}
+
+// unsaved returns the events to be written. They stay dirty until that has succeeded. The caller holds changing.
+func (l *Log) unsaved() (list []*Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range l.dirty {
+		if e := l.events[id]; e != nil {
+			list = append(list, e)
+		} else {
+			delete(l.dirty, id)
+		}
+	}
+	slices.SortFunc(list, byID)
+	return list
 }
 
 func byID(a, b *Event) int { return strings.Compare(a.ID, b.ID) }

@@ -150,7 +150,8 @@ func (m *Monitor) Round(ctx context.Context) {
 	for _, r := range m.probes {
 		switch {
 		case !plan.on[r.Name]:
-			m.fold(r, nil, now) // its events close
+			m.fold(r, nil, now) // its events close, and that of the monitor about it
+			m.forgive(r)
 		case r.out == nil && !now.Before(r.next):
 			r.next, r.began = now.Add(plan.every[r.Name]), now
 			m.start(ctx, r, plan.limits[r.Name])
@@ -219,6 +220,13 @@ func (m *Monitor) took(r *running, x *result, now time.Time) {
 	if x.err == nil {
 		m.fold(r, x.list, now)
 	}
+}
+
+// forgive forgets the error of a probe that is off.
+func (m *Monitor) forgive(r *running) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r.status.Error = ""
 }
 
 // foldFailing folds what is wrong with the probes themselves.

@@ -67,6 +67,13 @@ func TestWebhook(t *testing.T) {
 	r.Time.Advance(firstPause)
 	r.log.Deliver(ctx)
 	r.log.Deliver(ctx)
+	there.Close()
+	r.list = nil
+	r.run(5 * time.Minute)
+	list, more := r.log.batch(r.log.outboxes[0])
+	if err := hook.Send(ctx, list, more); err == nil || strings.Contains(err.Error(), "/hook") {
+		t.Errorf("the error of a webhook shows its URL: %v", err)
+	}
 	if posts != 2 || len(got.Events) != 1 || got.Events[0].Cause != "2 % free" || got.Events[0].Severity != Failure {
 		t.Errorf("%d posts, %+v", posts, got)
 	}

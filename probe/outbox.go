@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"doublet/note"
@@ -32,8 +35,10 @@ const (
 )
 
 // outbox holds the events that a channel has not sent: at most one entry for each event, its latest state. So it is
-// bounded as the events are. The cursor in the database is the sequence up to which everything was sent: over a restart
-// nothing is lost, and nothing is sent twice except what was under way. The log's mu guards waiting, Deliver the rest.
+// bounded as the events are: what drop removes leaves the outboxes too. The cursor in the database is the sequence up
+// to which everything was sent. Flush writes it, so that a channel does not wait for the disk: over a restart nothing
+// is lost, and after a crash what was sent since the last Flush is sent again. The log's mu guards waiting, deliver
+// the rest.
 type outbox struct {
 	Channel
 	waiting map[note.UNID]*Event
@@ -42,7 +47,7 @@ type outbox struct {
 }
 
 func (o *outbox) add(id note.UNID, e *Event) {
-	if e.Severity >= o.Least {
+	if e.worst >= o.Least { // its end is notified as its worst time was
 		o.waiting[id] = e
 	}
 }
@@ -60,19 +65,34 @@ func (l *Log) Attach(c Channel) {
 			}
 		}
 	} else {
-		l.cursors[c.Name] = l.last
+		l.cursors[c.Name], l.moved[c.Name] = l.last, true
 	}
 	l.outboxes = append(l.outboxes, o)
 }
 
-// Notify sends what waits on every channel until ctx ends.
+// Notify sends what waits on every channel until ctx ends. A channel that does not answer does not stop the others:
+// a mail waits for the disk, the webhook that reports the disk does not.
 func (l *Log) Notify(ctx context.Context) error {
+	var all sync.WaitGroup
+	for _, o := range l.outboxes {
+		all.Add(1)
+		l.env.Go("notify "+o.Name, func() {
+			defer all.Done()
+			l.serve(ctx, o)
+		})
+	}
+	<-ctx.Done()
+	all.Wait()
+	return l.Flush(context.WithoutCancel(ctx)) // the cursors
+}
+
+func (l *Log) serve(ctx context.Context, o *outbox) {
 	for {
-		l.Deliver(ctx)
+		l.deliver(ctx, o)
 		select {
 		case <-l.env.Clock.After(Tick):
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }
@@ -80,27 +100,38 @@ func (l *Log) Notify(ctx context.Context) error {
 // Deliver sends one batch on each channel that has something to send and does not pause.
 func (l *Log) Deliver(ctx context.Context) {
 	for _, o := range l.outboxes {
-		now := l.env.Clock.Now()
-		list, more := l.batch(o)
-		if len(list) == 0 || now.Before(o.next) {
-			continue
-		}
-		err := o.Send(ctx, list, more)
-		switch {
-		case err == nil:
-			o.pause, o.next = 0, now.Add(o.Every)
-			err = l.sent(ctx, o, list)
-		case errors.Is(err, ErrLater):
-			continue
-		default:
-			o.pause = min(max(firstPause, 2*o.pause), maxPause)
-			o.next = now.Add(o.pause)
-		}
-		if err != nil && ctx.Err() == nil {
-			l.env.Log.Warn("events cannot be notified, "+
-				"retrying", "channel", o.Name, "waiting", len(list)+more, "err", err)
-		}
+		l.deliver(ctx, o)
 	}
+}
+
+func (l *Log) deliver(ctx context.Context, o *outbox) {
+	now := l.env.Clock.Now()
+	list, more := l.batch(o)
+	if len(list) == 0 || now.Before(o.next) {
+		return
+	}
+	err := o.try(ctx, list, more)
+	switch {
+	case err == nil:
+		o.pause, o.next = 0, now.Add(o.Every)
+		l.sent(o, list)
+		return
+	case errors.Is(err, ErrLater), ctx.Err() != nil:
+		return
+	}
+	o.pause = min(max(firstPause, 2*o.pause), maxPause)
+	o.next = now.Add(o.pause)
+	l.env.Log.Warn("events cannot be notified, retrying", "channel", o.Name, "waiting", len(list)+more, "err", err)
+}
+
+// try sends a batch. A panic of the channel is an error, so that it does not stop the server.
+func (o *outbox) try(ctx context.Context, list []Event, more int) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return o.Send(ctx, list, more)
 }
 
 // batch returns the oldest changes that wait in an outbox, and the number of the others.
@@ -115,27 +146,41 @@ func (l *Log) batch(o *outbox) (list []Event, more int) {
 	return list[:n], len(list) - n
 }
 
-// sent removes sent events from an outbox and stores the cursor. An event that has changed since stays.
-func (l *Log) sent(ctx context.Context, o *outbox, list []Event) error {
-	cursor := list[len(list)-1].sequence
+// sent removes sent events from an outbox and moves its cursor. An event that has changed since stays.
+func (l *Log) sent(o *outbox, list []Event) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, e := range list {
 		id := unid(e.Probe, e.Target)
 		if w := o.waiting[id]; w != nil && w.sequence == e.sequence {
 			delete(o.waiting, id)
 		}
 	}
-	l.cursors[o.Name] = cursor
+	l.cursors[o.Name], l.moved[o.Name] = list[len(list)-1].sequence, true
+}
+
+// flushCursors writes the cursors that have moved. The caller holds changing.
+func (l *Log) flushCursors(ctx context.Context) error {
+	l.mu.Lock()
+	moved := map[string]int64{}
+	for name := range l.moved {
+		moved[name] = l.cursors[name]
+	}
 	l.mu.Unlock()
-	l.changing.Lock()
-	defer l.changing.Unlock()
-	err := l.update(ctx, func(w *store.Writer) error {
-		items := note.MakeItems(textItem(itemForm, formCursor), textItem(itemChannel, o.Name),
-			intItem(itemSequence, cursor))
-		return w.Put(note.DeriveUNID([]byte("cursor"), []byte(o.Name)), note.Document, note.Content{Items: items})
-	})
-	if err != nil {
-		return fmt.Errorf("cursor of %s: %w", o.Name, err)
+	for _, name := range slices.Sorted(maps.Keys(moved)) {
+		err := l.update(ctx, func(w *store.Writer) error {
+			items := note.MakeItems(textItem(itemForm, formCursor), textItem(itemChannel, name),
+				intItem(itemSequence, moved[name]))
+			return w.Put(note.DeriveUNID([]byte("cursor"), []byte(name)), note.Document, note.Content{Items: items})
+		})
+		if err != nil {
+			return fmt.Errorf("cursor of %s: %w", name, err)
+		}
+		l.mu.Lock()
+		if l.cursors[name] == moved[name] {
+			delete(l.moved, name)
+		}
+		l.mu.Unlock()
 	}
 	return nil
 }

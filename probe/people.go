@@ -158,7 +158,7 @@ func checkUntil(now, until time.Time) error {
 }
 
 // edit changes an event for a person. It returns when the change is durable; if it cannot be written, nothing has
-// changed. what is the entry in the history.
+// changed. what is the entry in the history. Closing is news: who was notified of the event learns of its end.
 func (l *Log) edit(ctx context.Context, id, by, what string, fn func(*Event) error) (Event, error) {
 	l.changing.Lock()
 	defer l.changing.Unlock()
@@ -180,7 +180,11 @@ func (l *Log) edit(ctx context.Context, id, by, what string, fn func(*Event) err
 		return Event{}, err
 	}
 	e.saved = now
-	l.put(e, same)
+	if found.State == StateOpen && e.State != StateOpen {
+		l.put(e, news)
+	} else {
+		l.put(e, same)
+	}
 	l.count()
 	return *e, nil
 }

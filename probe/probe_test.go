@@ -290,6 +290,9 @@ func TestNotify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := r.log.Flush(ctx); err != nil { // as Notify does at its end
+		t.Fatal(err)
+	}
 	r.restart()
 	attach()
 	got = nil
@@ -329,6 +332,9 @@ func TestNotify(t *testing.T) {
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+	r.log.Attach(Channel{Name: "down", Batch: 50, Send: func(context.Context, []Event, int) error {
+		return errors.New("no network")
+	}})
 	for wave := range 30 {
 		r.list = make([]Finding, 100_000/30)
 		for i := range r.list {
@@ -349,6 +355,9 @@ func TestStorm(t *testing.T) {
 	}
 	if n := len(r.log.List(Query{})); n > maxEvents+maxFindings+1 {
 		t.Errorf("%d events are kept", n)
+	}
+	if n := len(r.log.outboxes[0].waiting); n > maxEvents+maxFindings+1 {
+		t.Errorf("%d events wait for a channel that is down", n)
 	}
 	r.list = nil
 	r.run(10 * time.Minute)
@@ -406,7 +415,8 @@ func TestPlan(t *testing.T) {
 	for _, bad := range []Settings{{Run: "all -Disc"}, {Every: "Disk"}, {Every: "Disk=1s"}, {Every: "Disk=x"},
 		{Limits: "Disk.low"}, {Limits: "low=3"}, {Limits: "Disk.high=3"}, {Limits: "Disk.low=-3"},
 		{Limits: "Disk.low=NaN"},
-		{Limits: "Queue.age=-3h"}, {Limits: "Queue.age=9999999999d"}, {Limits: "Queue.size=many"}} {
+		{Limits: "Queue.age=-3h"}, {Limits: "Queue.age=9999999999d"},
+		{Limits: "Queue.age=800000d"}, {Limits: "Queue.size=many"}} {
 		if _, err := ParsePlan(kinds, bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}

@@ -66,7 +66,7 @@ func (l *Log) drop(before time.Time) {
 		switch {
 		case e.State != StateClosed:
 		case e.Changed.Before(before) && e.Last.Before(before):
-			delete(l.events, id)
+			l.forget(id)
 		default:
 			closed = append(closed, e)
 		}
@@ -78,6 +78,14 @@ func (l *Log) drop(before time.Time) {
 		return strings.Compare(a.ID, b.ID)
 	})
 	for _, e := range closed[:min(len(closed), max(0, len(l.events)-maxEvents))] {
-		delete(l.events, unid(e.Probe, e.Target))
+		l.forget(unid(e.Probe, e.Target))
+	}
+}
+
+// forget removes an event from memory. Nobody is notified of it any more. The caller holds mu.
+func (l *Log) forget(id note.UNID) {
+	delete(l.events, id)
+	for _, o := range l.outboxes {
+		delete(o.waiting, id)
 	}
 }

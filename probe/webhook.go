@@ -8,9 +8,11 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -75,7 +77,10 @@ func Sign(secret, now string, body []byte) string {
 func post(client *http.Client, r *http.Request) error {
 	answer, err := client.Do(r)
 	if err != nil {
-		return err
+		if of := (*url.Error)(nil); errors.As(err, &of) {
+			err = of.Err // without the URL, which often holds a secret
+		}
+		return fmt.Errorf("webhook at %s: %w", r.URL.Hostname(), err)
 	}
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // the answer has no meaning
