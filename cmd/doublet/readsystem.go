@@ -105,7 +105,8 @@ func fileLimit(text []byte) uint64 {
 func (r *readings) tasks() (out []check.Task) {
 	now := r.env.Clock.Now()
 	for _, t := range r.running.Tasks.Status() {
-		x := check.Task{Name: t.Name, Waiting: t.State == task.StatePaused, Error: t.Error, Crashes: t.Crashes}
+		x := check.Task{Name: t.Name, Waiting: t.State == task.StatePaused, Error: t.Error, Crashes: t.Crashes,
+			Again: t.Continuous && t.State == task.StateRunning}
 		switch {
 		case t.State == task.StateStopped:
 			continue

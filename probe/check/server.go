@@ -14,6 +14,8 @@ type Task struct {
 	Waiting bool
 	Crashes uint64
 	Error   string
+	// Again means that it is continuous and runs again after Error.
+	Again bool
 	// Late is the time for which its next run is overdue. Running is the time of the present run, 0 for continuous
 	// tasks.
 	Late, Running time.Duration
@@ -33,7 +35,7 @@ var TaskCrash = probe.Check[[]Task]{
 			case t.Crashes > 0:
 				out = append(out, one(probe.Failure, true, t.Name, fmt.Sprintf("the task %s crashed: "+
 					"%s", t.Name, t.Error))...)
-			case t.Waiting || t.Error != "":
+			case t.Waiting || t.Error != "" && !t.Again:
 				out = append(out, one(probe.WarningHigh, true, t.Name, "the last run of the task "+t.Name+" failed: "+
 					t.Error)...)
 			}
