@@ -355,7 +355,8 @@ func journalSearch(ctx context.Context, c *Call, a *JournalSearch) (JournalFound
 		readable++
 	}
 	if readable == 0 && len(list) > 0 {
-		return out, fmt.Errorf("%w: no journal has you in its access list", store.ErrDenied)
+		return out, fmt.Errorf("%w: no journal has you in its access list: db set DATABASE --access 'NAME=Reader' "+
+			"adds people", store.ErrDenied)
 	}
 	return out, nil
 }

@@ -189,7 +189,8 @@ func (j *Journal) access(ctx context.Context) (note.ACL, error) {
 	for _, name := range j.opt.Readers {
 		t, err := j.dir.Names.Lookup(ctx, name)
 		if err != nil {
-			j.env.Log.Error("journal: unknown reader", "name", name, "err", err)
+			j.env.Log.Error("journal: reader in journal.readers is not in the access list of the new database; "+
+				"db set DATABASE --access 'NAME=Reader' adds one", "name", name, "err", err)
 			continue
 		}
 		acl = acl.With(note.Entry{ID: t.ID, Level: note.Reader})
