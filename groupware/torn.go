@@ -162,6 +162,8 @@ func (d tornSearch) versions(uid string) (t Torn, err error) {
 	if t.Entries, err = d.ByUID(uid); err != nil {
 		return t, err
 	}
+	// Two homes that merge at the same time keep the same entry.
+	slices.SortFunc(t.Entries, func(a, b Placed) int { return a.UNID.Compare(b.UNID) })
 	for i := range t.Entries {
 		if o, err := calendar.ReadObject(t.Entries[i].Text); err == nil {
 			t.Versions = append(t.Versions, o)
