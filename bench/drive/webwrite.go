@@ -347,7 +347,8 @@ func (s *webSession) email(w *wire.Writer, l *letter, sent bool) {
 		o.Text("disposition", "attachment")
 	})
 	if !sent {
-		w.Strings("messageId", "draft."+l.ID+"@"+content.Domain) // always the same: it names the draft
+		// Always the same: it names the draft. A search for the Message-ID of the message does not find it.
+		w.Strings("messageId", l.ID+".draft@"+content.Domain)
 	} else {
 		w.Strings("messageId", l.ID+"@"+content.Domain)
 		w.Name("sentAt")
