@@ -2,6 +2,7 @@ package journal
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/ed25519"
@@ -78,7 +79,9 @@ func (j *Journal) Export(ctx context.Context, who note.Who, x *Export, to io.Wri
 	if err != nil {
 		return nil, err
 	}
-	t := tar.NewWriter(to)
+	// A file may change the bytes that it is given to write, and tar has zeros that it writes again and again.
+	out := bufio.NewWriterSize(to, 64<<10)
+	t := tar.NewWriter(out)
 	c := newChain(m.First, m.Previous)
 	for n := m.First; n <= m.Last; n++ {
 		e, content, err := j.Entry(ctx, who, x.Database, n)
@@ -97,13 +100,14 @@ func (j *Journal) Export(ctx context.Context, who note.Who, x *Export, to io.Wri
 		return nil, fmt.Errorf("journal: export: %w: %s", store.ErrDamaged, c.Findings[0])
 	}
 	raw, err := json.MarshalIndent(m, "", "  ")
-	if err == nil {
-		err = put(t, manifestName, raw, m.Created)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = put(t, signatureName, ed25519.Sign(j.sign, raw), m.Created)
+	signature := ed25519.Sign(j.sign, raw)
+	if err = put(t, manifestName, raw, m.Created); err == nil {
+		err = put(t, signatureName, signature, m.Created)
 	}
-	return m, errors.Join(err, t.Close())
+	return m, errors.Join(err, t.Close(), out.Flush())
 }
 
 // manifest returns the manifest of an export, without the hash of the last entry.
