@@ -30,7 +30,7 @@ type recordModel struct {
 // journal between them. The journal has each message that is in a mail file or in mail.box once, and no other.
 func TestJournalModel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(long.Pick(4, 60)) {
+	for seed := range uint64(long.Pick(4, 16)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			m := &recordModel{rnd: rand.New(rand.NewPCG(seed, 1)), accepted: map[string]bool{}}

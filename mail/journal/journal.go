@@ -291,6 +291,9 @@ func (j *Journal) Databases(ctx context.Context) ([]Database, error) {
 	list, err := j.list(ctx)
 	out := make([]Database, 0, len(list))
 	for i, l := range list {
+		if errors.Is(l.err, store.ErrNotFound) {
+			continue // it was created before a crash, and is empty: the next roll-over uses it
+		}
 		h := &l.head
 		out = append(out, Database{ID: l.info.ID, Title: l.info.Title, State: l.info.State.String(),
 			Current: l.open(list, i), Entries: h.number, Bytes: h.bytes, Opened: h.opened,

@@ -99,7 +99,7 @@ func write(files env.FS, path string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = to.Write(content)
+	_, err = to.Write(bytes.Clone(content)) // a file may change what it is given; the caller may try again with it
 	if err == nil {
 		err = to.Sync()
 	}
