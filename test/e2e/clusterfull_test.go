@@ -147,8 +147,8 @@ func TestClusterFullDisk(t *testing.T) {
 	}
 	tells := func() {
 		t.Helper()
-		program.Want(t, one.until("the disk here is full", "show", "events", "--open"), "no room")
-		program.Want(t, two.until("its disk is full", "show", "events", "--open"), "no room", one.name())
+		program.Want(t, one.until("the disk here is full", "show", "events"), "no room")
+		program.Want(t, two.until("its disk is full", "show", "events"), "no room", one.name())
 	}
 	ballast := fillDisk(t, disk, floor*3/4) // above half of the floor, where the server frees a ballast of its own
 	tells()
@@ -159,7 +159,7 @@ func TestClusterFullDisk(t *testing.T) {
 	says(t, session, "EXPUNGE", "* 2 EXPUNGE")
 	two.holds(1)
 	two.deliver("third") // one still leads, and cannot accept it
-	program.Want(t, two.until("lag", "show", "events", "--open"), "the disk of "+one.name()+" is full")
+	program.Want(t, two.until("lag", "show", "events"), "the disk of "+one.name()+" is full")
 	one.leads(two)
 	if err := session.Logout(); err != nil {
 		t.Fatal(err)
@@ -179,8 +179,8 @@ func TestClusterFullDisk(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	one.until("!disk here is full", "show", "events", "--open")
-	two.until("!disk is full", "show", "events", "--open")
+	one.until("!disk here is full", "show", "events")
+	two.until("!disk is full", "show", "events")
 	one.holds(4)
 	one.deliver("sixth")
 	for _, m := range []*member{one, two} {
