@@ -390,11 +390,13 @@ func TestEvents(t *testing.T) {
 	for _, bad := range []string{"event: state\ndata: {}\n\n", "event: state\ndata: x\n\n",
 		"data: " + strings.Repeat("x", 2<<20) + "\n"} {
 		e := open()
-		go func() { next <- bad; next <- "" }()
+		ended := make(chan struct{})
+		go func() { next <- bad; next <- ""; close(ended) }()
 		if _, err := e.Next(); !errors.Is(err, ErrProtocol) && !errors.Is(err, ErrTooLarge) {
 			t.Error(err)
 		}
 		_ = e.Close()
+		<-ended // otherwise the next stream may get the end of this one
 	}
 	e = open()
 	_ = e.Close()
