@@ -130,6 +130,10 @@ func TestSweep(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(data, "doublet.pid"), pid, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// The system shows the command line of a process a moment after it began.
+	for one := (&Server{env: e, Name: "one", Data: data}); !one.Running(); {
+		time.Sleep(time.Millisecond)
+	}
 	if err := Sweep(e, dir); err != nil {
 		t.Error(err)
 	}
