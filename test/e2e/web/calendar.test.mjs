@@ -281,7 +281,8 @@ test("a deletion outlives its page: the page tells it as it goes, else the next 
   await crashed;
   await page.close();
   await page.context().setOffline(false);
-  assert.deepEqual((await stored(other, "2027-09-06", "2027-09-13")).map((e) => e.title), ["Told by the next"], "the server was not told");
+  const told = (await stored(other, "2027-09-06", "2027-09-13")).map((e) => e.title).filter((title) => title.startsWith("Told"));
+  assert.deepEqual(told, ["Told by the next"], "the server was told, or the first deletion was not");
   const next = await page.context().newPage();
   await next.goto(`${base}/contacts/all`);
   await gone("Told by the next");
