@@ -23,6 +23,9 @@ type Timetable struct {
 	next   map[note.DatabaseID]time.Time // whether the mail file is led here or not
 }
 
+// lookAgain is the time after which a mail file that cannot be read is due: a damaged one is not to fill the log.
+const lookAgain = 10 * time.Minute
+
 // NewTimetable returns an empty timetable for the mail files of a store.
 func NewTimetable(e *env.Env, s *store.Store) *Timetable {
 	return &Timetable{store: s, clock: e.Clock, next: map[note.DatabaseID]time.Time{}}
@@ -33,8 +36,8 @@ type Look func(ctx context.Context, db note.DatabaseID) (at time.Time, some bool
 
 // Run looks at the mail files that have changed since the last call, calls work for those that are due and that this
 // server leads, and looks at them again. It returns the errors of all of them together. A mail file for which look
-// fails is due when it is in service; one that is not there, or not all of whose notes are, is looked at when it
-// changes.
+// fails is due in ten minutes, or when it is in service again; one that is not there, or not all of whose notes are, is
+// looked at when it changes.
 func (t *Timetable) Run(ctx context.Context, look Look,
 	work func(ctx context.Context, due []note.DatabaseID, now time.Time) error) error {
 	changed, err := t.changed()
@@ -69,7 +72,7 @@ func (t *Timetable) look(ctx context.Context, list []note.DatabaseID, look Look)
 		case errors.Is(err, store.ErrOutOfService):
 			t.next[db] = time.Time{}
 		case err != nil:
-			t.next[db] = time.Time{}
+			t.next[db] = t.clock.Now().Add(lookAgain)
 			errs = append(errs, err)
 		default:
 			t.next[db] = at

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"doublet/env"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -17,8 +18,9 @@ import (
 func TestTimetable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
-	clock := w.f.Env.Clock
-	times := mailbox.NewTimetable(w.f.Env, w.s)
+	fix := env.Test(t)
+	clock := fix.Clock
+	times := mailbox.NewTimetable(fix.Env, w.s)
 	var next time.Time
 	var bad error
 	looks, works := 0, 0
@@ -51,8 +53,12 @@ func TestTimetable(t *testing.T) {
 	run(2, 1)
 	bad = errors.New("cannot be read")
 	run(1, 1) // the time has passed, so it is due without a look
-	run(1, 1) // a failure stays due
+	fix.Time.Advance(10 * time.Minute)
+	run(1, 1) // a failure is due again after a while, without a change
 	bad = nil
+	run(0, 0)
+	fix.Time.Advance(10 * time.Minute)
+	run(1, 1)
 	serve := func(state layout.DatabaseState) {
 		t.Helper()
 		w.must(w.s.SetInfo(note.System, w.db, func(i *layout.Info) { i.State = state }))
@@ -62,7 +68,7 @@ func TestTimetable(t *testing.T) {
 	serve(layout.InService)
 	run(1, 1)
 	serve(layout.OutOfService)
-	times = mailbox.NewTimetable(w.f.Env, w.s)
+	times = mailbox.NewTimetable(fix.Env, w.s)
 	run(1, 0)
 	run(0, 0)
 	serve(layout.InService)

@@ -12,6 +12,8 @@ const (
 	handshakeTime = 10 * time.Second
 	// maxHeader is the maximum size of the header of a response, in bytes.
 	maxHeader = 16 << 10
+	// maxIdle is the maximum number of connections to one host that no request uses.
+	maxIdle = 4
 )
 
 // HTTP are the options of an HTTP client.
@@ -20,8 +22,8 @@ type HTTP struct {
 	Timeout time.Duration
 	// Roots verifies the certificates of servers; if nil, the system's roots are used.
 	Roots *x509.CertPool
-	// Connections is the maximum number of connections to one host, which are kept for a minute. With 0, each request
-	// has a connection of its own.
+	// Connections is the maximum number of connections to one host, of which maxIdle are kept for a minute. With 0,
+	// each request has a connection of its own.
 	Connections int
 }
 
@@ -34,7 +36,7 @@ func (g *Guard) Client(o HTTP) *http.Client {
 		Transport: checked{g, &http.Transport{
 			DialContext: g.Dial, TLSClientConfig: &tls.Config{RootCAs: o.Roots, Time: g.env.Clock.Now},
 			ForceAttemptHTTP2: true, TLSHandshakeTimeout: handshakeTime, MaxResponseHeaderBytes: maxHeader,
-			DisableKeepAlives: o.Connections == 0, MaxConnsPerHost: o.Connections, MaxIdleConnsPerHost: o.Connections,
+			DisableKeepAlives: o.Connections == 0, MaxConnsPerHost: o.Connections, MaxIdleConnsPerHost: maxIdle,
 			MaxIdleConns: 100, IdleConnTimeout: time.Minute,
 		}},
 	}
@@ -55,6 +57,3 @@ func (c checked) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return c.next.RoundTrip(r)
 }
-
-// CloseIdleConnections closes the connections that no request uses.
-func (c checked) CloseIdleConnections() { c.next.CloseIdleConnections() }

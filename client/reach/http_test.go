@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,9 +19,9 @@ import (
 // redirect is not followed unless the user of the client asks for it.
 func TestClient(t *testing.T) {
 	t.Parallel()
-	asked := 0
+	var asked atomic.Int32
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked++
+		asked.Add(1)
 		switch r.URL.Path {
 		case "/inside":
 			http.Redirect(w, r, "https://10.0.0.1/", http.StatusFound)
@@ -51,14 +52,14 @@ func TestClient(t *testing.T) {
 	}
 	follows := g.Client(o)
 	follows.CheckRedirect = nil
-	asked = 0
+	asked.Store(0)
 	for _, url := range []string{s.URL + "/inside", s.URL + "/plain", strings.Replace(s.URL, "https", "http", 1),
 		"https://10.0.0.1/", "https://user@" + strings.TrimPrefix(s.URL, "https://")} {
 		if _, err := get(follows, url); !errors.Is(err, ErrAddress) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	if asked != 2 {
-		t.Errorf("the server was asked %d times, want 2", asked)
+	if n := asked.Load(); n != 2 {
+		t.Errorf("the server was asked %d times, want 2", n)
 	}
 }

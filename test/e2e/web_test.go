@@ -55,7 +55,7 @@ func browsePart(t *testing.T, from, to string) {
 			files = append(files, name)
 		}
 	}
-	browse(t, 14*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"]}, files...)
+	browse(t, 12*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"]}, files...)
 }
 
 // TestBrowserFirefox goes the main ways through the client in Firefox.
