@@ -43,7 +43,8 @@ type webPeer struct {
 const webSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{},"urn:ietf:params:jmap:principals":{},
  "urn:ietf:params:jmap:calendars":{},"urn:doublet:jmap:recipients":{}, "urn:doublet:jmap:preferences":{},
 "urn:ietf:params:jmap:websocket":{"url":"ws://$HOST/ws","supportsPush":true}},"accounts":{},
- "primaryAccounts":{"urn:ietf:params:jmap:mail":"a","urn:ietf:params:jmap:calendars":"a"},"username":"u","state":"s",
+ "primaryAccounts":{"urn:ietf:params:jmap:mail":"a","urn:ietf:params:jmap:calendars":"a",
+ "urn:ietf:params:jmap:tasks":"a"},"username":"u","state":"s",
  "apiUrl":"/api","uploadUrl":"/up/{accountId}",
  "downloadUrl":"/down/{accountId}/{blobId}/{name}","eventSourceUrl":"/ev"}`
 
@@ -69,6 +70,9 @@ func playWeb(t *testing.T) (*webPeer, *World) {
 				`"role":"sent"},{"id":"tr","role":"trash"},{"id":"ar","role":"archive"}]}`,
 			"Identity/get": `{"list":[{"id":"i","email":"u0@example.com"}]}`, "Quota/get": `{"list":[]}`,
 			"Preferences/get":     `{"list":[]}`,
+			"TaskList/get":        `{"list":[{"id":"l"}]}`,
+			"Task/query":          `{"ids":["k1"]}`,
+			"Task/get":            `{"list":[{"id":"k1","taskListId":"l","title":"Ask Anna"}]}`,
 			"Calendar/get":        `{"list":[{"id":"other"},{"id":"cal","isDefault":true}]}`,
 			"CalendarEvent/query": `{"ids":["v1"]}`,
 			"CalendarEvent/get":   `{"list":[` + invited("needs-action") + `]}`,
@@ -387,9 +391,9 @@ func TestWhatTheFullClientAsks(t *testing.T) {
 	if _, err := act(s, workload.Calendar); err != nil {
 		t.Error(err)
 	}
-	p.reads(t, "", `WebSocket {@type:*,dataTypes:["Calendar","CalendarEvent"]}`, "Calendar/get{accountId:*,ids:null}")
-	check("calendar", map[string]bool{`WebSocket {@type:*,dataTypes:["Calendar","CalendarEvent"]}`: true,
-		"Calendar/get{accountId:*,ids:null}": true})
+	const listening = `WebSocket {@type:*,dataTypes:["Calendar","CalendarEvent","TaskList","Task"]}`
+	p.reads(t, "", listening, "Calendar/get{accountId:*,ids:null}")
+	check("calendar", map[string]bool{listening: true, "Calendar/get{accountId:*,ids:null}": true})
 	clear(s.checked)
 	for _, do := range []workload.Verb{workload.Appointment, workload.Invite} {
 		if _, err := act(s, do); err != nil {
@@ -397,7 +401,8 @@ func TestWhatTheFullClientAsks(t *testing.T) {
 		}
 		check(string(do), map[string]bool{})
 	}
-	p.reads(t, `{"@type":"StateChange","changed":{"a":{"Calendar":"2","CalendarEvent":"2"}}}`,
+	p.reads(t, `{"@type":"StateChange","changed":{"a":{"Calendar":"2","CalendarEvent":"2","TaskList":"2",`+
+		`"Task":"2"}}}`,
 		want["beside the calendar"]...)
 	p.says("CalendarEvent/set", "")
 	if _, err := act(s, workload.RSVP); Kind(err) != "an invitation that was answered waits still" {

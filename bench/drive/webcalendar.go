@@ -8,20 +8,33 @@ import (
 
 	"doublet/bench/workload"
 	client "doublet/client/jmap"
+	wire "doublet/wire/jmap"
 )
 
-// webCalendar is the calendar of the full client, a page of its own (web/src/state/calendars.ts) that the user keeps
-// open in a tab beside the mail. It listens for changes until the session ends.
+// webCalendar is the calendar of the full client, a page of its own with the user's events and tasks
+// (web/src/state/calendars.ts, tasks.ts), which the user keeps open in a tab beside the mail. It listens for changes
+// until the session ends.
 type webCalendar struct {
 	s      *webSession
 	plan   *planner
+	tasks  string            // the account of the tasks; "" if the server has none
 	states map[string]string // pushed states by type; the listener's own
 	// deaf is set when the connection for pushes broke: the next action opens the page anew.
 	deaf atomic.Bool
 }
 
 // plannerPushed are the types whose changes are pushed to the calendar page.
-var plannerPushed = []string{"Calendar", "CalendarEvent"}
+var plannerPushed = []string{"Calendar", "CalendarEvent", "TaskList", "Task"}
+
+// As in web/src/state/tasks.ts and web/src/jmap/tasks.ts: tasks that are asked for at once, and their properties.
+const (
+	mostOpenTasks = 500
+	mostDoneTasks = 100
+)
+
+var taskProperties = []string{"id", "baseTaskId", "uid", "taskListId", "title", "description", "start", "due",
+	"timeZone", "showWithoutTime", "priority", "progress", "progressUpdated", "recurrenceRules", "recurrenceId",
+	"links"}
 
 // planned performs an action of the calendar, and opens the page before it if it is not open.
 // held is the time of look-ups for which no user waits.
@@ -40,8 +53,8 @@ func (s *webSession) planned(ctx context.Context, p *workload.Planned) (held tim
 	return s.calendar.write(ctx, p)
 }
 
-// openCalendar loads the calendar page anew: who is signed in, calendars, this month and the next, and the invitations
-// that wait. The first time it begins to listen.
+// openCalendar loads the calendar page anew: session, calendars, this month and the next, the invitations that wait,
+// and tasks. The first time it begins to listen.
 func (s *webSession) openCalendar(ctx context.Context) error {
 	if err := s.load(ctx, "/calendar/"); err != nil {
 		return err
@@ -60,7 +73,8 @@ func (s *webSession) openCalendar(ctx context.Context) error {
 	}
 	t := s.calendar
 	if t == nil {
-		t = &webCalendar{s: s, plan: newPlanner(s.w, s.u, s.c, session), states: map[string]string{}}
+		t = &webCalendar{s: s, plan: newPlanner(s.w, s.u, s.c, session), tasks: session.Primary[wire.Tasks],
+			states: map[string]string{}}
 	}
 	if t.plan.account == "" {
 		return &Refusal{"no calendars"}
@@ -74,8 +88,8 @@ func (s *webSession) openCalendar(ctx context.Context) error {
 	if _, err := t.plan.month(ctx, t.now().AddDate(0, 1, 1-t.now().Day())); err != nil {
 		return err
 	}
-	if s.calendar != nil {
-		return nil
+	if err := t.todo(ctx); err != nil || s.calendar != nil {
+		return err
 	}
 	s.calendar = t
 	return t.listen(ctx)
@@ -83,7 +97,37 @@ func (s *webSession) openCalendar(ctx context.Context) error {
 
 func (t *webCalendar) now() time.Time { return t.s.w.Env.Clock.Now().UTC() }
 
-// refresh reads again what the page shows.
+// todo reads the task lists, the open tasks, and those that were done last.
+func (t *webCalendar) todo(ctx context.Context) error {
+	if t.tasks == "" {
+		return nil
+	}
+	r := client.NewRequest(wire.Core, wire.Tasks)
+	lists := r.Get("TaskList", t.tasks, nil)
+	open := r.Call("Task/query", func(q *wire.Writer) {
+		q.Text("accountId", t.tasks)
+		q.Raw("filter", `{"operator":"OR","conditions":[{"progress":"needs-action"},{"progress":"in-process"},`+
+			`{"progress":"failed"}]}`)
+		q.Uint("limit", mostOpenTasks)
+	})
+	got := r.GetReferred("Task", t.tasks, open.At("/ids"), taskProperties...)
+	done := r.Call("Task/query", func(q *wire.Writer) {
+		q.Text("accountId", t.tasks)
+		q.Raw("filter", `{"progress":"completed"}`)
+		q.Raw("sort", `[{"property":"updated","isAscending":false}]`)
+		q.Uint("limit", mostDoneTasks)
+	})
+	past := r.GetReferred("Task", t.tasks, done.At("/ids"), taskProperties...)
+	out, err := t.s.c.Do(ctx, r)
+	for _, h := range []client.Handle{lists, open, got, done, past} {
+		if err == nil {
+			_, err = out.Get(h)
+		}
+	}
+	return err
+}
+
+// refresh reads again the events and invitations that the page shows.
 func (t *webCalendar) refresh(ctx context.Context) error {
 	if _, err := t.plan.month(ctx, t.now()); err != nil {
 		return err
@@ -105,7 +149,7 @@ func (t *webCalendar) listen(ctx context.Context) error {
 	t.s.w.Env.Go("bench calendar", func() {
 		defer t.s.work.Done()
 		defer socket.Close()
-		t.follow(live, true)
+		t.follow(live, plannerWhole)
 		for live.Err() == nil {
 			c, err := socket.Next(live)
 			switch {
@@ -121,31 +165,40 @@ func (t *webCalendar) listen(ctx context.Context) error {
 	return nil
 }
 
+// plannerNews are the parts of the page for which a push has a new state.
+type plannerNews struct{ calendars, events, tasks bool }
+
+var plannerWhole = plannerNews{calendars: true, events: true, tasks: true}
+
 // hear handles a push: it reads again what the page shows if a state is new.
 func (t *webCalendar) hear(ctx context.Context, c client.Changed) {
-	calendars, events := false, false
+	var n plannerNews
 	for kind, state := range c[t.plan.account] {
 		if t.states[kind] == state {
 			continue
 		}
 		t.states[kind] = state
-		calendars = calendars || kind == "Calendar"
-		events = events || kind == "CalendarEvent"
+		n.calendars = n.calendars || kind == "Calendar"
+		n.events = n.events || kind == "Calendar" || kind == "CalendarEvent"
+		n.tasks = n.tasks || kind == "TaskList" || kind == "Task"
 	}
-	if calendars || events {
-		t.follow(ctx, calendars)
+	if n != (plannerNews{}) {
+		t.follow(ctx, n)
 	}
 }
 
 // follow reads again what the page shows, in the background.
-func (t *webCalendar) follow(ctx context.Context, calendars bool) {
+func (t *webCalendar) follow(ctx context.Context, n plannerNews) {
 	begun := t.now()
 	err := error(nil)
-	if calendars {
+	if n.calendars {
 		err = t.plan.calendars(ctx, false)
 	}
-	if err == nil {
+	if err == nil && n.events {
 		err = t.refresh(ctx)
+	}
+	if err == nil && n.tasks {
+		err = t.todo(ctx)
 	}
 	if ctx.Err() == nil {
 		t.s.synced(Sync{Begun: begun, Ended: t.now(), Err: webError(err)})

@@ -22,19 +22,19 @@ import (
 // against a demo of its own.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
-	browsePart(t, "", "drafts")
+	browsePart(t, "", "folders")
 }
 
 // TestBrowserMore runs the second part of the files of TestBrowser.
 func TestBrowserMore(t *testing.T) {
 	t.Parallel()
-	browsePart(t, "drafts", "outbox")
+	browsePart(t, "folders", "quote")
 }
 
 // TestBrowserRest runs the third part of the files of TestBrowser.
 func TestBrowserRest(t *testing.T) {
 	t.Parallel()
-	browsePart(t, "outbox", "~")
+	browsePart(t, "quote", "~")
 }
 
 // browsePart runs the files whose names are not before from, and before to.

@@ -1,5 +1,6 @@
 // The JMAP client: a session, calls that go together in one request, uploads with progress, pushes.
 
+import { Pushes } from "./pushes";
 import type { Call, Id, Session, SetError } from "./types";
 
 /** New states of types, by account (RFC 8620 §7.1). */
@@ -88,6 +89,7 @@ export class Client {
   session: Session | null = null;
   /** The lead of the server's clock over this device's, in milliseconds, by its newest answer. */
   skew = 0;
+  readonly pushes = new Pushes(() => this.session!);
   #csrf = "";
 
   constructor(private readonly fetcher: Fetch = (u, i) => fetch(u, i)) {}
@@ -217,64 +219,5 @@ export class Client {
   /** The time by the server's clock: this device's may be hours off. */
   now(): Date {
     return new Date(Date.now() + (Math.abs(this.skew) > clockTolerance ? this.skew : 0));
-  }
-
-  /**
-   * Listens for changes of state, which changed is told, until stop is called: over a WebSocket (RFC 8887) where the server has one, which
-   * costs it least, else over an event source. Both connect again by themselves.
-   */
-  listen(types: string[], changed: (states: States) => void, alive: (up: boolean) => void): () => void {
-    const socket = this.session!.capabilities["urn:ietf:params:jmap:websocket"] as { url: string; supportsPush: boolean } | undefined;
-    let end: () => void = () => undefined;
-    let again: ReturnType<typeof setTimeout> | undefined;
-    let pause = 1000;
-    const up = (isUp: boolean) => {
-      if (isUp) pause = 1000;
-      alive(isUp);
-    };
-    const lost = () => {
-      up(false);
-      again = setTimeout(connect, pause + Math.random() * 1000);
-      pause = Math.min(pause * 2, 60_000);
-    };
-    const connect = () => {
-      end = socket?.supportsPush ? this.#socket(socket.url, types, changed, up, lost) : this.#events(types, changed, up, lost);
-    };
-    connect();
-    return () => {
-      clearTimeout(again);
-      end();
-    };
-  }
-
-  #socket(url: string, types: string[], changed: (states: States) => void, up: (isUp: boolean) => void, lost: () => void): () => void {
-    const ws = new WebSocket(url, "jmap");
-    let over = false;
-    ws.onopen = () => {
-      ws.send(JSON.stringify({ "@type": "WebSocketPushEnable", dataTypes: types }));
-      up(true);
-    };
-    ws.onmessage = (e) => {
-      const said = JSON.parse(String(e.data)) as { "@type"?: string; changed: States };
-      if (said["@type"] === "StateChange") changed(said.changed);
-    };
-    ws.onclose = () => {
-      if (!over) lost();
-    };
-    return () => {
-      over = true;
-      ws.close();
-    };
-  }
-
-  #events(types: string[], changed: (states: States) => void, up: (isUp: boolean) => void, lost: () => void): () => void {
-    const source = new EventSource(this.session!.eventSourceUrl.replace("{types}", types.join(",")).replace("{closeafter}", "no").replace("{ping}", "60"));
-    source.onopen = () => up(true);
-    source.onerror = () => {
-      if (source.readyState === EventSource.CLOSED) lost();
-      else up(false);
-    };
-    source.addEventListener("state", (e) => changed((JSON.parse(String((e as MessageEvent).data)) as { changed: States }).changed));
-    return () => source.close();
   }
 }

@@ -286,19 +286,8 @@ export async function refresh(): Promise<void> {
   months.value = new Map([...months.value].filter(([m]) => wanted.includes(m)));
 }
 
-const states = new Map<string, string>();
-
-function hear(pushed: States): void {
-  let calendars = false, events = false;
-  for (const [account, of] of Object.entries(pushed)) {
-    for (const [type, state] of Object.entries(of)) {
-      const key = `${account} ${type}`;
-      if (states.get(key) === state) continue;
-      states.set(key, state);
-      if (type === "Calendar") calendars = true;
-      else events = true;
-    }
-  }
-  if (calendars) void renew();
-  else if (events) void refresh();
+function hear(news: States): void {
+  const types = Object.values(news).flatMap((of) => Object.keys(of));
+  if (types.includes("Calendar")) void renew();
+  else void refresh();
 }

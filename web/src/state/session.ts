@@ -220,12 +220,12 @@ export async function attempt<T>(work: () => Promise<T>): Promise<T | undefined>
 const retryPause = 4000;
 
 /**
- * Listens for changes of types until the answer is called. renew reads what changed while nobody listened: when the stream opens or
+ * Listens for new states of types until the answer is called. renew reads what changed while nobody listened: when the stream opens or
  * ends, and again and again while the server does not answer.
  */
-export function follow(types: string[], changed: (states: States) => void, renew: () => unknown): () => void {
+export function follow(types: string[], changed: (news: States) => void, renew: () => unknown): () => void {
   let retry: ReturnType<typeof setInterval> | undefined;
-  const end = client.listen(types, changed, (up) => {
+  const end = client.pushes.listen(types, changed, (up) => {
     if (!up && !online.peek()) return;
     if (!up) online.value = false; // the server may go on, or a mate of it: the next answer tells
     renew();

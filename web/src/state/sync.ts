@@ -171,8 +171,12 @@ function news(pushed: States): boolean {
 }
 
 function hear(pushed: States): void {
-  if (telling()) unheeded = { ...unheeded, ...pushed };
-  else if (news(pushed)) void sync();
+  if (!telling()) {
+    if (news(pushed)) void sync();
+    return;
+  }
+  const before = unheeded ?? {};
+  unheeded = { ...before, ...Object.fromEntries(Object.entries(pushed).map(([id, of]) => [id, { ...before[id], ...of }])) };
 }
 
 async function syncOnce(known?: Changes): Promise<void> {

@@ -1,7 +1,7 @@
 // The task lists that the person may see and their tasks: in memory, and kept in the browser for when the server does not answer.
 
 import { computed, signal } from "@preact/signals";
-import { ref, refusalIn, whyOf, type States } from "../jmap/client";
+import { ref, refusalIn, whyOf } from "../jmap/client";
 import { taskProperties, type Task, type TaskList } from "../jmap/tasks";
 import type { Call, Id } from "../jmap/types";
 import { keyOf, viewZone } from "./calendars";
@@ -112,16 +112,8 @@ async function begin(): Promise<void> {
     unknownTasks.value = taskLists.value.length === 0;
     return;
   }
-  follow(["TaskList", "Task"], hear, refreshTasks);
+  follow(["TaskList", "Task"], refreshTasks, refreshTasks);
   await refreshTasks();
-}
-
-let heard = "";
-
-function hear(pushed: States): void {
-  const states = JSON.stringify(Object.entries(pushed).map(([account, of]) => [account, of["TaskList"], of["Task"]]));
-  if (states !== heard) void refreshTasks();
-  heard = states;
 }
 
 /** So many open tasks of an account are read, so many that are done, and so many instances. */
