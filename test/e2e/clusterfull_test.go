@@ -182,6 +182,14 @@ func TestClusterFullDisk(t *testing.T) {
 	one.until("!disk here is full", "show", "events")
 	two.until("!disk is full", "show", "events")
 	one.holds(4)
+	eventually(t, "the mate knows that the server with room again serves", func() string {
+		for _, m := range two.status().Members { // until then an open moves nothing to it
+			if !m.Serving {
+				return fmt.Sprintf("%+v", m)
+			}
+		}
+		return ""
+	})
 	one.deliver("sixth")
 	for _, m := range []*member{one, two} {
 		m.sees(curl, "first", "third", "fourth", "fifth", "sixth")
