@@ -17,7 +17,7 @@ import (
 type webCalendar struct {
 	s      *webSession
 	plan   *planner
-	tasks  string            // the account of the tasks; "" if the server has none
+	todo   *webTasks         // nil if the server has no tasks
 	states map[string]string // pushed states by type; the listener's own
 	// deaf is set when the connection for pushes broke: the next action opens the page anew.
 	deaf atomic.Bool
@@ -25,16 +25,6 @@ type webCalendar struct {
 
 // plannerPushed are the types whose changes are pushed to the calendar page.
 var plannerPushed = []string{"Calendar", "CalendarEvent", "TaskList", "Task"}
-
-// As in web/src/state/tasks.ts and web/src/jmap/tasks.ts: tasks that are asked for at once, and their properties.
-const (
-	mostOpenTasks = 500
-	mostDoneTasks = 100
-)
-
-var taskProperties = []string{"id", "baseTaskId", "uid", "taskListId", "title", "description", "start", "due",
-	"timeZone", "showWithoutTime", "priority", "progress", "progressUpdated", "recurrenceRules", "recurrenceId",
-	"links"}
 
 // planned performs an action of the calendar, and opens the page before it if it is not open.
 // held is the time of look-ups for which no user waits.
@@ -73,8 +63,10 @@ func (s *webSession) openCalendar(ctx context.Context) error {
 	}
 	t := s.calendar
 	if t == nil {
-		t = &webCalendar{s: s, plan: newPlanner(s.w, s.u, s.c, session), tasks: session.Primary[wire.Tasks],
-			states: map[string]string{}}
+		t = &webCalendar{s: s, plan: newPlanner(s.w, s.u, s.c, session), states: map[string]string{}}
+		if account := session.Primary[wire.Tasks]; account != "" {
+			t.todo = &webTasks{c: s.c, account: account}
+		}
 	}
 	if t.plan.account == "" {
 		return &Refusal{"no calendars"}
@@ -88,7 +80,7 @@ func (s *webSession) openCalendar(ctx context.Context) error {
 	if _, err := t.plan.month(ctx, t.now().AddDate(0, 1, 1-t.now().Day())); err != nil {
 		return err
 	}
-	if err := t.todo(ctx); err != nil || s.calendar != nil {
+	if err := t.todo.read(ctx); err != nil || s.calendar != nil {
 		return err
 	}
 	s.calendar = t
@@ -96,36 +88,6 @@ func (s *webSession) openCalendar(ctx context.Context) error {
 }
 
 func (t *webCalendar) now() time.Time { return t.s.w.Env.Clock.Now().UTC() }
-
-// todo reads the task lists, the open tasks, and those that were done last.
-func (t *webCalendar) todo(ctx context.Context) error {
-	if t.tasks == "" {
-		return nil
-	}
-	r := client.NewRequest(wire.Core, wire.Tasks)
-	lists := r.Get("TaskList", t.tasks, nil)
-	open := r.Call("Task/query", func(q *wire.Writer) {
-		q.Text("accountId", t.tasks)
-		q.Raw("filter", `{"operator":"OR","conditions":[{"progress":"needs-action"},{"progress":"in-process"},`+
-			`{"progress":"failed"}]}`)
-		q.Uint("limit", mostOpenTasks)
-	})
-	got := r.GetReferred("Task", t.tasks, open.At("/ids"), taskProperties...)
-	done := r.Call("Task/query", func(q *wire.Writer) {
-		q.Text("accountId", t.tasks)
-		q.Raw("filter", `{"progress":"completed"}`)
-		q.Raw("sort", `[{"property":"updated","isAscending":false}]`)
-		q.Uint("limit", mostDoneTasks)
-	})
-	past := r.GetReferred("Task", t.tasks, done.At("/ids"), taskProperties...)
-	out, err := t.s.c.Do(ctx, r)
-	for _, h := range []client.Handle{lists, open, got, done, past} {
-		if err == nil {
-			_, err = out.Get(h)
-		}
-	}
-	return err
-}
 
 // refresh reads again the events and invitations that the page shows.
 func (t *webCalendar) refresh(ctx context.Context) error {
@@ -165,10 +127,10 @@ func (t *webCalendar) listen(ctx context.Context) error {
 	return nil
 }
 
-// plannerNews are the parts of the page for which a push has a new state.
-type plannerNews struct{ calendars, events, tasks bool }
+// plannerNews are the parts of the page that may have changed. With all, nothing is known of them.
+type plannerNews struct{ calendars, events, tasks, all bool }
 
-var plannerWhole = plannerNews{calendars: true, events: true, tasks: true}
+var plannerWhole = plannerNews{calendars: true, events: true, tasks: true, all: true}
 
 // hear handles a push: it reads again what the page shows if a state is new.
 func (t *webCalendar) hear(ctx context.Context, c client.Changed) {
@@ -197,8 +159,12 @@ func (t *webCalendar) follow(ctx context.Context, n plannerNews) {
 	if err == nil && n.events {
 		err = t.refresh(ctx)
 	}
-	if err == nil && n.tasks {
-		err = t.todo(ctx)
+	switch {
+	case err != nil || !n.tasks:
+	case n.all:
+		err = t.todo.read(ctx)
+	default:
+		err = t.todo.hear(ctx)
 	}
 	if ctx.Err() == nil {
 		t.s.synced(Sync{Begun: begun, Ended: t.now(), Err: webError(err)})

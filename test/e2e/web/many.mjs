@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { browser, deliver, open, row, signIn } from "./world.mjs";
+import { browser, deliver, heap, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -30,15 +30,6 @@ async function right(page, from, to, offset = 0) {
 
 const jump = (page, top) => page.evaluate(([s, top]) => { document.querySelector(s).scrollTop = top; }, [scroll, top]);
 const rowHeight = 76;
-
-async function heap(page) {
-  const cdp = await page.context().newCDPSession(page);
-  await cdp.send("HeapProfiler.collectGarbage");
-  const { usedSize } = await cdp.send("Runtime.getHeapUsage");
-  const { nodes } = await cdp.send("Memory.getDOMCounters");
-  await cdp.detach();
-  return { usedSize, nodes };
-}
 
 test("100,000 messages: the top, the middle and the end are right, by the scrollbar and by the keys", async () => {
   const page = await open();

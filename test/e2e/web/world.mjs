@@ -95,6 +95,16 @@ export async function barriers(page) {
   });
 }
 
+/** What a page holds after a collection: bytes of its heap (usedSize), and elements (nodes). */
+export async function heap(page) {
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("HeapProfiler.collectGarbage");
+  const { usedSize } = await cdp.send("Runtime.getHeapUsage");
+  const { nodes } = await cdp.send("Memory.getDOMCounters");
+  await cdp.detach();
+  return { usedSize, nodes };
+}
+
 export const row = (page, text) => page.locator(".row", { hasText: text }).first();
 
 /** Sends at once what is sent. */

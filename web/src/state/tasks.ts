@@ -112,8 +112,24 @@ async function begin(): Promise<void> {
     unknownTasks.value = taskLists.value.length === 0;
     return;
   }
-  follow(["TaskList", "Task"], refreshTasks, refreshTasks);
+  follow(["TaskList", "Task"], hear, refreshTasks);
   await refreshTasks();
+}
+
+/** The states of what was read, by account. */
+const states = new Map<Id, { lists: string; tasks: string }>();
+
+/** Reads again if a list or a task changed: a change of an event moves the states of tasks too (doc/jmap.md). */
+async function hear(): Promise<void> {
+  const known = [...states];
+  if (reading || known.length === 0) return refreshTasks();
+  const answers = await attempt(() => client.calls(known.flatMap(([accountId, of]): Call[] => [
+    ["TaskList/changes", { accountId, sinceState: of.lists }, `l${accountId}`],
+    ["Task/changes", { accountId, sinceState: of.tasks }, `t${accountId}`],
+  ]))).catch(() => undefined);
+  const changed = (a: Record<string, unknown>) => a["hasMoreChanges"] || ["created", "updated", "destroyed"].some((kind) => (a[kind] as Id[]).length > 0);
+  if (!answers || [...answers.values()].some(changed)) return refreshTasks();
+  for (const [id] of known) states.set(id, { lists: answers.get(`l${id}`)!["newState"] as string, tasks: answers.get(`t${id}`)!["newState"] as string });
 }
 
 /** So many open tasks of an account are read, so many that are done, and so many instances. */
@@ -173,6 +189,8 @@ async function fetchTasks(): Promise<Kept[]> {
     ["Task/get", { accountId, "#ids": ref(`d${accountId}`, "Task/query", "/ids"), properties: taskProperties }, `e${accountId}`],
   ]));
   takeLists(all, answers);
+  states.clear();
+  for (const id of all) states.set(id, { lists: answers.get(`l${id}`)!["state"] as string, tasks: answers.get(`t${id}`)!["state"] as string });
   const out: Kept[] = [];
   for (const account of all) {
     const list = [...(answers.get(`t${account}`)!["list"] as Task[]), ...(answers.get(`e${account}`)!["list"] as Task[])];
