@@ -5,17 +5,19 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"doublet/client/dns/zone"
 	"doublet/test/external"
 	"doublet/test/program"
 )
 
 // TestInviting: from the web client Alice invites Bob, a room and somebody of another server. The room books itself.
-// Bob accepts in the file that khal shows and vdirsyncer synchronizes: khal has no command that answers. An
-// answer by mail in the name of the other server's person, which nothing verifies, changes nothing. Alice sees the two
-// answers in the web client, and who has not answered.
+// Bob accepts in the file that khal shows and vdirsyncer synchronizes: khal has no command that answers. The third
+// answers by mail, from the server of that domain by its SPF record; an answer in the same name from elsewhere changes
+// nothing. Alice sees the three answers in the web client.
 func TestInviting(t *testing.T) {
 	external.Need(t, "node", "chromium", "vdirsyncer", "khal", "swaks", "curl")
 	s := demo(t)
@@ -28,25 +30,34 @@ func TestInviting(t *testing.T) {
 	step("invite")
 	program.Want(t, s.Doublet("room", "bookings", "Spring Room"), "Plans for spring")
 	program.Want(t, s.Doublet("queue", "list"), "pat@outside.example")
-
 	uid := acceptByKhal(t, s, base)
 
-	dir := t.TempDir()
-	answer := func(from, status string) {
+	s.Stop(syscall.SIGTERM)
+	s.startBehindBalancer(zone.Start(t, `outside.example. TXT "v=spf1 ip4:192.0.2.1 -all"
+_dmarc.outside.example. TXT "v=DMARC1; p=none"
+`))
+	answer := func(ip, status string) {
 		t.Helper()
-		file := filepath.Join(dir, "answer.eml")
-		text := "From: Pat <" + from + ">\nTo: alice@example.com\nSubject: Answer\nMIME-Version: 1.0\n" +
-			"Content-Type: text/calendar; charset=utf-8; method=REPLY\n\nBEGIN:VCALENDAR\nVERSION:2.0\nMETHOD:REPLY\n" +
-			"BEGIN:VEVENT\nUID:" + uid + "\nDTSTAMP:20990101T000000Z\nSEQUENCE:0\n" +
-			"ORGANIZER:mailto:alice@example.com\nATTENDEE;PARTSTAT=" + status + ":mailto:pat@outside.example\n" +
-			"END:VEVENT\nEND:VCALENDAR\n"
+		text := "From: Pat <pat@outside.example>\r\nTo: alice@example.com\r\nSubject: Answer\r\nMIME-Version: 1.0\r\n" +
+			"Content-Type: text/calendar; charset=utf-8; method=REPLY\r\n\r\nBEGIN:VCALENDAR\r\nVERSION:2.0\r\n" +
+			"METHOD:REPLY\r\nBEGIN:VEVENT\r\nUID:" + uid + "\r\nDTSTAMP:20990101T000000Z\r\nSEQUENCE:0\r\n" +
+			"ORGANIZER:mailto:alice@example.com\r\nATTENDEE;PARTSTAT=" + status + ":mailto:pat@outside.example\r\n" +
+			"END:VEVENT\r\nEND:VCALENDAR\r\n"
+		file := filepath.Join(t.TempDir(), "answer.eml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		program.Run(t, "", nil, "swaks", "--silent", "2", "--server", "127.0.0.1:"+s.Port["smtp"],
-			"--from", from, "--to", "alice@example.com", "--helo", "outside.example", "--data", "@"+file)
+		program.Run(t, "", nil, "swaks", "--silent", "2", "--server", "127.0.0.1:"+s.Port["smtp"], "--proxy",
+			"TCP4 "+ip+" 127.0.0.1 40000 25", "--from", "pat@outside.example", "--to", "alice@example.com", "--helo",
+			"outside.example", "--data", "@"+file)
 	}
-	answer("pat@outside.example", "TENTATIVE")
+	if got := s.stranger("192.0.2.1", "pat@outside.example", "alice@example.com", "Subject: Here\r\n\r\nHere.\r\n"); got[0] != '2' {
+		t.Fatal(got) // it is open for mail now
+	}
+	answer("192.0.2.1", "TENTATIVE")
+	answer("192.0.2.9", "DECLINED")
+	s.Stop(syscall.SIGTERM)
+	s.Start()
 	step("see")
 	program.Want(t, s.Doublet("check", "--deep"), "")
 }

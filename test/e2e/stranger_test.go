@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"net"
 	"net/textproto"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -35,26 +36,11 @@ _dmarc.quiet.example. TXT "v=DMARC1; p=quarantine"
 7.2.0.192.list.example. A 127.0.0.2
 7.2.0.192.list.example. TXT "listed for a test"
 `)
-	t.Setenv("DOUBLET_DNS_SERVERS", z.Addr())
-	t.Setenv("DOUBLET_SERVER_PROXIES", "127.0.0.1")
-	t.Setenv("DOUBLET_VERIFY_BLOCKLISTS", "list.example")
-	s := &server{&program.Server{T: t, Data: filepath.Join(t.TempDir(), "data"), Port: map[string]string{},
-		Out: &program.Output{}}}
-	path, err := program.Path()
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"demo", "--data", s.Data}
+	s := &server{&program.Server{T: t, Data: filepath.Join(t.TempDir(), "data"), Port: map[string]string{}}}
 	for i, p := range program.FreePorts(t, len(program.Doors)) {
 		s.Port[program.Doors[i]] = p
-		args = append(args, "--"+program.Doors[i], "127.0.0.1:"+p)
 	}
-	s.Cmd = exec.Command(path, args...)
-	s.Cmd.Stdout, s.Cmd.Stderr = s.Out, s.Out
-	if err := s.Cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Stop(syscall.SIGKILL) })
+	s.startBehindBalancer(z, "DOUBLET_VERIFY_BLOCKLISTS=list.example")
 
 	letter := []byte("From: Bank <desk@bank.example>\r\nTo: alice@example.com\r\nSubject: your account\r\n" +
 		"Authentication-Results: localhost; dmarc=pass header.from=bank.example\r\n\r\nHello.\r\n")
@@ -91,6 +77,28 @@ _dmarc.quiet.example. TXT "v=DMARC1; p=quarantine"
 	}
 	program.Want(t, program.Run(t, "", nil, "cat", filepath.Join(out, "Junk.mbox")),
 		"dmarc=fail (p=quarantine applied=quarantine) header.from=quiet.example")
+}
+
+// startBehindBalancer starts the demo for clients that come through a load balancer, which names their addresses, and
+// with a zone as its DNS.
+func (s *server) startBehindBalancer(z *zone.Server, env ...string) {
+	s.T.Helper()
+	args := []string{"demo", "--data", s.Data}
+	for _, d := range program.Doors {
+		args = append(args, "--"+d, "127.0.0.1:"+s.Port[d])
+	}
+	path, err := program.Path()
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	s.Out = &program.Output{}
+	s.Cmd = exec.Command(path, args...)
+	s.Cmd.Env = append(append(os.Environ(), "DOUBLET_DNS_SERVERS="+z.Addr(), "DOUBLET_SERVER_PROXIES=127.0.0.1"), env...)
+	s.Cmd.Stdout, s.Cmd.Stderr = s.Out, s.Out
+	if err := s.Cmd.Start(); err != nil {
+		s.T.Fatal(err)
+	}
+	s.T.Cleanup(func() { s.Stop(syscall.SIGKILL) })
 }
 
 // stranger sends a message from an address, and returns the first refusal or the last reply.
