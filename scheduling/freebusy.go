@@ -39,7 +39,8 @@ type FreeTime struct {
 }
 
 // FreeBusy answers a VFREEBUSY request for the people that it names. who asks, and is the person self. Busy times come
-// from the replica of this server where another one leads the mail file. Errors match ErrRequest, ErrOrganizer or
+// from the replica of this server where another one leads the mail file, and from another server where this one has no
+// replica. Errors match ErrRequest, ErrOrganizer or
 // itip.ErrTooMany.
 //
 // Implements: RFC 5546 §3.3.2 REQUEST of VFREEBUSY
@@ -54,6 +55,8 @@ func (s *Service) FreeBusy(ctx context.Context, who note.Who, self note.UNID, te
 	}
 	s.stats.searches.Inc()
 	var list []FreeTime
+	var asked []*ical.Property
+	var files []Calendars
 	for i := range ask.Properties {
 		p := &ask.Properties[i]
 		if p.Name != "ATTENDEE" {
@@ -62,15 +65,27 @@ func (s *Service) FreeBusy(ctx context.Context, who note.Who, self note.UNID, te
 		if len(list) == maxAsked {
 			return nil, itip.ErrTooMany
 		}
-		x := FreeTime{Address: strings.TrimSpace(p.Value)}
-		busy, status, err := s.busy(ctx, who, itip.Address(p.Value), from, to)
+		found, err := s.people.find(ctx, itip.Address(p.Value))
 		if err != nil {
 			return nil, err
 		}
-		if x.Status = status; busy != nil {
-			x.Text = freeBusyReply(ask, p, from, to, s.env.Clock.Now(), *busy)
+		x := FreeTime{Address: strings.TrimSpace(p.Value)}
+		if found.file == 0 {
+			x.Status = "3.7;Invalid Calendar User"
+		} else {
+			asked, files = append(asked, p), append(files, Calendars{File: found.file, MailServer: found.server})
 		}
 		list = append(list, x)
+	}
+	answers := s.BusyTimes(ctx, who, files, from, to)
+	for i := range list {
+		if list[i].Status != "" {
+			continue
+		}
+		if list[i].Status = s.requestStatus(&answers[0], list[i].Address); answers[0].Err == nil {
+			list[i].Text = freeBusyReply(ask, asked[0], from, to, s.env.Clock.Now(), answers[0].Periods)
+		}
+		asked, answers = asked[1:], answers[1:]
 	}
 	return list, nil
 }
@@ -104,25 +119,18 @@ func readRequest(text []byte) (ask *ical.Component, from, to time.Time, err erro
 	return ask, from, to, nil
 }
 
-// busy returns the busy times of an address, nil if there is no answer, and the status.
-func (s *Service) busy(ctx context.Context, who note.Who, address string, from, to time.Time) (*[]calendar.Period,
-	string, error) {
-	p, err := s.people.find(ctx, address)
-	if err != nil {
-		return nil, "", err
-	}
-	if p.file == 0 {
-		return nil, "3.7;Invalid Calendar User", nil
-	}
-	list, err := s.groupware.File(who, p.file).Busy(ctx, "", from, to)
+// requestStatus returns the REQUEST-STATUS for an answer about an address.
+//
+// Implements: RFC 6638 §10.1 REQUEST-STATUS values, as used by RFC 5546 §3.6
+func (s *Service) requestStatus(b *Busy, address string) string {
 	switch {
-	case errors.Is(err, store.ErrDenied):
-		return nil, "3.8;No authority", nil
-	case err != nil:
-		s.env.Log.Warn("scheduling: busy times cannot be read", "address", address, "err", err)
-		return nil, "5.1;Could not complete delivery", nil //nolint:nilerr // the others get an answer
+	case b.Err == nil:
+		return "2.0;Success"
+	case errors.Is(b.Err, store.ErrDenied):
+		return "3.8;No authority"
 	}
-	return &list, "2.0;Success", nil
+	s.env.Log.Warn("scheduling: busy times cannot be read", "address", address, "err", b.Err)
+	return "5.1;Could not complete delivery"
 }
 
 // freeBusyReply prints the busy times of one attendee.

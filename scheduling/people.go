@@ -17,9 +17,10 @@ type party struct {
 	// unknown is set for an address of a domain here that belongs to nobody, or that no message can be sent to.
 	unknown bool
 	// id and file are zero for people of other domains, and for addresses that are no person's.
-	id   note.UNID
-	file note.DatabaseID
-	me   func(address string) bool
+	id     note.UNID
+	file   note.DatabaseID
+	server note.UNID // that holds file, see directory.PersonFields
+	me     func(address string) bool
 	// resource is set for a room or another resource.
 	resource bool
 }
@@ -38,7 +39,7 @@ func (p people) find(ctx context.Context, address string) (party, error) {
 		return out, err
 	}
 	if out.resource = t.Resource; t.Kind == directory.TargetPerson || t.Resource {
-		out.id, out.file, out.me = t.ID, t.Database, p.is(ctx, t.ID)
+		out.id, out.file, out.server, out.me = t.ID, t.Database, t.MailServer, p.is(ctx, t.ID)
 	}
 	return out, nil
 }

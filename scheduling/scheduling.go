@@ -41,7 +41,9 @@ func (e *ErrElsewhere) Error() string {
 type Options struct {
 	// Hostname is the server's name in the boundary and the identifiers of mails.
 	Hostname string
-	Stats    *stat.Tree
+	// Elsewhere asks other servers for busy times. nil: nobody is asked.
+	Elsewhere Elsewhere
+	Stats     *stat.Tree
 }
 
 // Service schedules: it takes the changes of calendars that may invite or answer people.

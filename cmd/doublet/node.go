@@ -22,6 +22,7 @@ import (
 	"doublet/mail/trace"
 	"doublet/note"
 	"doublet/probe"
+	"doublet/serve/calconn"
 	"doublet/serve/forward"
 	"doublet/store"
 	"doublet/store/layout"
@@ -46,6 +47,14 @@ func (h *house) openMember() (err error) {
 
 // joined returns the node and the bus, nil in no cluster.
 func (h *house) joined() (forward.Node, bus.Bus) {
+	if n, b := h.member.Joined(); n != nil {
+		return n.Opens, b
+	}
+	return nil, nil
+}
+
+// replicas is joined for a room that only asks where databases are.
+func (h *house) replicas() (calconn.Node, bus.Bus) {
 	if n, b := h.member.Joined(); n != nil {
 		return n.Opens, b
 	}

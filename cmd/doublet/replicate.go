@@ -34,6 +34,7 @@ func (h *front) openReplication() {
 		Identify: h.identify,
 		Refuse:   refuseReplica,
 		Admit:    s.Domain.Admit,
+		Busy:     h.desk.Answer,
 		Audit:    s.AuditReplica,
 		Server:   s.Name, Version: s.Version, Stopping: h.ctx, Stats: s.Stats,
 		Requests: h.cfg.Replica.Requests, PerPerson: h.cfg.Replica.PerPerson,

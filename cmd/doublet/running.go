@@ -123,6 +123,7 @@ func (s *server) observe(op string, took time.Duration) {
 func (s *server) serveMembers() error {
 	forward.ServeMail(s.member, s.system.Mail)
 	forward.ServeSessions(s.member, s.system.Sessions)
+	s.desk.Serve(s.member)
 	return s.member.Serve(s.ctx, s.services())
 }
 

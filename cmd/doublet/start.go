@@ -31,6 +31,7 @@ import (
 	"doublet/replica/domain"
 	"doublet/replica/schedule"
 	"doublet/scheduling"
+	"doublet/serve/calconn"
 	"doublet/serve/forward"
 	"doublet/serve/listen"
 	"doublet/stat"
@@ -49,6 +50,8 @@ type house struct {
 	// member is the membership in a cluster, forward sends sessions and requests to its other members.
 	member  *member.Member
 	forward *forward.Service
+	// desk answers other servers about free time.
+	desk *calconn.Desk
 	// reach checks the hosts that people enter in a browser.
 	reach *reach.Guard
 	// messages is the budget for messages in flight.
@@ -198,7 +201,11 @@ func (h *house) openMail() error {
 	s.Sources = feed.NewSubscriber(h.env, s.Store, s.Groupware, webcal.New(reach.New(h.env, s.DNS, nil), nil))
 	s.Scheduling = scheduling.New(h.env, s.Directory, s.Groupware, s.Mail, scheduling.Options{
 		Hostname: o.Hostname, Stats: s.Stats,
+		Elsewhere: calconn.New(h.env, s.Directory, calconn.Options{
+			Cluster: h.replicas, Own: h.member.Own, Stats: s.Stats,
+		}),
 	})
+	h.desk = calconn.NewDesk(s.Directory, s.Scheduling, s.Stats)
 	return nil
 }
 

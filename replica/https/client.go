@@ -268,6 +268,15 @@ func (c *Client) Admit(ctx context.Context, question []byte) ([]byte, error) {
 	return whole(resp, 1<<20)
 }
 
+// Busy asks a server of the same domain about free time. Question and answer are JSON of serve/calconn.
+func (c *Client) Busy(ctx context.Context, question []byte) ([]byte, error) {
+	resp, err := c.send(ctx, http.MethodPost, pathBusy, "", bytes.NewReader(question), int64(len(question)))
+	if err != nil {
+		return nil, err
+	}
+	return whole(resp, 1<<20)
+}
+
 // Wait waits until one of the databases is no longer at the given sequence number and returns those databases. After a
 // timeout at the server it returns none.
 func (c *Client) Wait(ctx context.Context, places map[note.DatabaseID]uint64) ([]note.DatabaseID, error) {

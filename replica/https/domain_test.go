@@ -133,3 +133,33 @@ func TestDirectory(t *testing.T) {
 		})
 	}
 }
+
+// TestFreeTime checks that questions about free time are answered for servers of the domain alone: they name the person
+// who asks.
+func TestFreeTime(t *testing.T) {
+	t.Parallel()
+	x := newServer(t, 120, Options{Busy: func(_ context.Context, question []byte) ([]byte, error) {
+		if string(question) != "when?" {
+			return nil, replica.ErrFormat
+		}
+		return []byte("now"), nil
+	}})
+	x.people["admin:x"] = Identity{Who: note.Who{Person: note.UNID{9}, Roles: []string{directory.RoleAdmin}}}
+	x.people["mate:x"] = Identity{Who: note.System, Name: "two", Server: note.UNID{2}}
+	ask := func(user, question string) (string, error) {
+		out, err := x.client(user, "x").Busy(context.Background(), []byte(question))
+		return string(out), err
+	}
+	if got, err := ask("mate", "when?"); err != nil || got != "now" {
+		t.Errorf("%q %v", got, err)
+	}
+	if got, err := ask("admin", "when?"); !errors.Is(err, store.ErrDenied) {
+		t.Errorf("a person: %q %v", got, err)
+	}
+	if got, err := ask("mate", "what?"); !errors.Is(err, replica.ErrFormat) {
+		t.Errorf("a bad question: %q %v", got, err)
+	}
+	if got, err := ask("mate", strings.Repeat("x", maxBusyQuestion+1)); !errors.Is(err, replica.ErrTooLarge) {
+		t.Errorf("a question of %d bytes: %q %v", maxBusyQuestion+1, got, err)
+	}
+}

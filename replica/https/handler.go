@@ -60,6 +60,8 @@ type Options struct {
 	Idle time.Duration
 	// Admit adds a server with this key and a valid token to the domain; nil: no server may join.
 	Admit func(ctx context.Context, key bus.Key, question []byte) ([]byte, error)
+	// Busy answers questions about free time, for servers of the domain; nil: they are refused.
+	Busy func(ctx context.Context, question []byte) ([]byte, error)
 	// Audit receives each use of more than a person's own rights and each rejected request. It may be nil.
 	Audit func(Act)
 	// Stopping ends when the server shuts down. Requests that wait for changes are then answered with none. nil: never.
@@ -139,6 +141,7 @@ func New(svc *replica.Service, s *store.Store, e *env.Env, o Options) *Handler {
 		"POST " + Path + pathGet + "{v}":  h.get,
 		"POST " + Path + pathPut + "{v}":  h.put,
 		"POST " + Path + pathWait:         h.wait,
+		"POST " + Path + pathBusy:         h.freeTime,
 	} {
 		h.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, fn) })
 	}
@@ -388,6 +391,27 @@ func (h *Handler) call(c *call) error {
 	c.w.Header().Set("Content-Length", strconv.Itoa(len(out)))
 	h.bytesOut.Add(uint64(len(out)))
 	_, _ = (&slow{w: c.w, h: h}).Write(out)
+	return nil
+}
+
+// maxBusyQuestion is the maximum size of a question about free time, in bytes.
+const maxBusyQuestion = 64 << 10
+
+// freeTime answers a question about free time. Only servers of the domain may name the person who asks.
+func (h *Handler) freeTime(c *call) error {
+	if c.id.Server.IsZero() || h.opt.Busy == nil {
+		return store.ErrDenied
+	}
+	body, err := h.read(c, maxBusyQuestion)
+	if err != nil {
+		return err
+	}
+	out, err := h.opt.Busy(c.r.Context(), body)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Type", "application/json")
+	_, _ = c.w.Write(out)
 	return nil
 }
 

@@ -21,6 +21,7 @@ const (
 	pathPut   = "put/"  // POST: a stream; the request is in the query, base64url
 	pathAdmit = "admit" // POST: another server asks to join the domain
 	pathWait  = "wait"  // POST: answered when one of the given databases has changed
+	pathBusy  = "busy"  // POST: a question about free time, of a server of the domain
 )
 
 // Headers and types.

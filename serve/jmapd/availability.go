@@ -10,6 +10,7 @@ import (
 	"doublet/directory"
 	"doublet/groupware"
 	"doublet/note"
+	"doublet/scheduling"
 	"doublet/store"
 	"doublet/wire/ical"
 	"doublet/wire/jmap"
@@ -47,19 +48,21 @@ func getAvailability(c *call) error {
 	if err != nil {
 		return err
 	}
-	f, err := c.calendarsOf(id)
+	of, err := c.calendarsOf(id)
 	if err != nil {
 		return err
 	}
 	var list []busyPeriod
 	if details {
+		f := c.s.backend.Groupware().File(c.caller.Who, of.File)
 		view := &eventView{t: events, c: c, self: self{}}
 		if some {
 			view.setProperties(properties)
 		}
 		list, err = c.detailed(f, from, to, view)
-	} else {
-		list, err = plainPeriods(f.Busy(c.ctx, "", from, to))
+	}
+	if !details || away(err) { // other servers tell the times alone
+		list, err = c.plain(of, from, to)
 	}
 	if err != nil {
 		return unavailable(err)
@@ -89,42 +92,54 @@ func (c *call) period() (from, to time.Time, err error) {
 	return from, to, nil
 }
 
-// calendarsOf returns the calendars of the person that a Principal is, as the caller sees them.
-func (c *call) calendarsOf(id string) (*groupware.File, error) {
+// calendarsOf returns the calendars of the person or room that a Principal is.
+func (c *call) calendarsOf(id string) (of scheduling.Calendars, err error) {
 	u, ok := parseID(letterPrincipal, id)
 	if !ok {
-		return nil, &jmap.Error{Type: "notFound"}
+		return of, &jmap.Error{Type: "notFound"}
 	}
 	names := c.s.backend.Directory().Names
 	list, _, err := names.Entries(c.ctx, []note.UNID{u})
 	if err != nil {
-		return nil, err
+		return of, err
 	}
 	if len(list) == 0 {
 		return c.calendarOfRoom(u)
 	}
 	if list[0].Kind == directory.TargetGroup {
-		return nil, &jmap.Error{Type: "forbidden", Description: "A group has no calendar."}
+		return of, &jmap.Error{Type: "forbidden", Description: "A group has no calendar."}
 	}
 	p, err := names.Person(c.ctx, u)
 	if err != nil {
-		return nil, err
+		return of, err
 	}
 	if p.MailDatabase == 0 {
-		return nil, &jmap.Error{Type: "forbidden", Description: "This person has no calendar here."}
+		return of, &jmap.Error{Type: "forbidden", Description: "This person has no calendar here."}
 	}
-	return c.s.backend.Groupware().File(c.caller.Who, p.MailDatabase), nil
+	return scheduling.Calendars{File: p.MailDatabase, MailServer: p.MailServer}, nil
+}
+
+// away reports whether an error means that a mail file is not on this server, or on none that answers.
+func away(err error) bool {
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) ||
+		errors.Is(err, scheduling.ErrAway)
 }
 
 // unavailable converts the error for a mail file that is not here.
 func unavailable(err error) error {
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) {
+	if away(err) {
 		return &jmap.Error{Type: "serverUnavailable", Description: "The calendars of this person are not here now."}
 	}
 	if errors.Is(err, store.ErrDenied) {
 		return &jmap.Error{Type: "forbidden", Description: "This person does not share the busy times."}
 	}
 	return err
+}
+
+// plain returns the busy times without events, from this server or another one.
+func (c *call) plain(of scheduling.Calendars, from, to time.Time) ([]busyPeriod, error) {
+	b := c.s.backend.Scheduling().BusyTimes(c.ctx, c.caller.Who, []scheduling.Calendars{of}, from, to)[0]
+	return plainPeriods(b.Periods, b.Err)
 }
 
 func plainPeriods(list []calendar.Period, err error) (out []busyPeriod, _ error) {

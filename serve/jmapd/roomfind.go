@@ -7,8 +7,8 @@ import (
 
 	"doublet/contact"
 	"doublet/directory"
-	"doublet/groupware"
 	"doublet/note"
+	"doublet/scheduling"
 	"doublet/wire/jmap"
 )
 
@@ -111,16 +111,16 @@ func appendRoom(dst []byte, m *directory.MailIn) []byte {
 	return o.End()
 }
 
-// calendarOfRoom returns the calendar of a room as the caller sees it.
-func (c *call) calendarOfRoom(u note.UNID) (*groupware.File, error) {
+// calendarOfRoom returns the calendar of a room.
+func (c *call) calendarOfRoom(u note.UNID) (of scheduling.Calendars, err error) {
 	d := c.s.backend.Directory()
 	missing := &jmap.Error{Type: "notFound"}
 	if d.Names.Private() {
-		return nil, missing
+		return of, missing
 	}
 	m, err := d.MailIns.Get(c.ctx, u)
 	if errors.Is(err, directory.ErrNotFound) || err == nil && (m.Resource.Kind == "" || !m.Removed.IsZero()) {
-		return nil, missing
+		return of, missing
 	}
-	return c.s.backend.Groupware().File(c.caller.Who, m.Database), err
+	return scheduling.Calendars{File: m.Database, MailServer: m.MailServer}, err
 }

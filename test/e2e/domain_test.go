@@ -113,6 +113,30 @@ func (p *place) mustSend(from, to, subject string) {
 	}
 }
 
+// occupied puts an event into a person's calendar, on March 3, 2027 from 10 to 11.
+func (p *place) occupied(who string) {
+	p.T.Helper()
+	file := filepath.Join(p.T.TempDir(), "event.ics")
+	text := "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VEVENT\r\nUID:busy\r\nDTSTAMP:20260101T000000Z\r\n" +
+		"DTSTART:20270303T100000Z\r\nDTEND:20270303T110000Z\r\nSUMMARY:Secret\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		p.T.Fatal(err)
+	}
+	program.Run(p.T, "", nil, "curl", "-sSfk", "-m", "20", "-u", who+":secret", "-T", file, "https://127.0.0.1:"+
+		p.Port["https"]+"/dav/calendars/"+who+"@domain.example/calendar/busy.ics")
+}
+
+// freeTime asks for the free time of somebody in March 2027, at a person's outbox.
+func (p *place) freeTime(who, of string) string {
+	p.T.Helper()
+	text := "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nMETHOD:REQUEST\r\nBEGIN:VFREEBUSY\r\nUID:ask\r\n" +
+		"DTSTAMP:20260101T000000Z\r\nDTSTART:20270301T000000Z\r\nDTEND:20270401T000000Z\r\nORGANIZER:mailto:" + who +
+		"@domain.example\r\nATTENDEE:mailto:" + of + "@domain.example\r\nEND:VFREEBUSY\r\nEND:VCALENDAR\r\n"
+	return program.Run(p.T, "", nil, "curl", "-sSfk", "-m", "20", "-u", who+":secret", "-H",
+		"Content-Type: text/calendar", "--data-binary", text, "https://127.0.0.1:"+p.Port["https"]+"/dav/calendars/"+
+			who+"@domain.example/outbox/")
+}
+
 // inbox returns the headers of all messages in a person's INBOX.
 func (p *place) inbox(who string) string {
 	out := ""
@@ -232,7 +256,16 @@ func TestDomain(t *testing.T) {
 		}
 	}
 
+	two.occupied("bert")
+	if got := one.freeTime("anna", "bert"); !strings.Contains(got, "2.0;Success") ||
+		!strings.Contains(got, "FREEBUSY:20270303T100000Z/20270303T110000Z") {
+		t.Errorf("Bert's free time at the other server: %s\n%s", got, one.Out)
+	}
+
 	two.Stop(syscall.SIGKILL)
+	if got := one.freeTime("anna", "bert"); !strings.Contains(got, "5.1;") || strings.Contains(got, "VFREEBUSY") {
+		t.Errorf("Bert's free time without his server: %s", got)
+	}
 	one.mustSend("anna", "both@domain.example", "away")
 	one.sees("anna", "back", "group", "away")
 	program.Want(t, one.Doublet("queue", "list"), "anna@domain.example")

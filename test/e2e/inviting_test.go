@@ -51,7 +51,8 @@ _dmarc.outside.example. TXT "v=DMARC1; p=none"
 			"TCP4 "+ip+" 127.0.0.1 40000 25", "--from", "pat@outside.example", "--to", "alice@example.com", "--helo",
 			"outside.example", "--data", "@"+file)
 	}
-	if got := s.stranger("192.0.2.1", "pat@outside.example", "alice@example.com", "Subject: Here\r\n\r\nHere.\r\n"); got[0] != '2' {
+	got := s.stranger("192.0.2.1", "pat@outside.example", "alice@example.com", "Subject: Here\r\n\r\nHere.\r\n")
+	if got[0] != '2' {
 		t.Fatal(got) // it is open for mail now
 	}
 	answer("192.0.2.1", "TENTATIVE")

@@ -93,7 +93,8 @@ func (s *server) startBehindBalancer(z *zone.Server, env ...string) {
 	}
 	s.Out = &program.Output{}
 	s.Cmd = exec.Command(path, args...)
-	s.Cmd.Env = append(append(os.Environ(), "DOUBLET_DNS_SERVERS="+z.Addr(), "DOUBLET_SERVER_PROXIES=127.0.0.1"), env...)
+	s.Cmd.Env = append(append(os.Environ(), "DOUBLET_DNS_SERVERS="+z.Addr(), "DOUBLET_SERVER_PROXIES=127.0.0.1"),
+		env...)
 	s.Cmd.Stdout, s.Cmd.Stderr = s.Out, s.Out
 	if err := s.Cmd.Start(); err != nil {
 		s.T.Fatal(err)
