@@ -127,7 +127,11 @@ func (c *Connector) Busy(ctx context.Context, asker note.UNID, list []scheduling
 				for _, i := range part {
 					q.Files = append(q.Files, list[i].File.String())
 				}
-				for k, b := range c.ask(ctx, s, &q) {
+				answers := c.ask(ctx, s, &q)
+				if answers == nil {
+					return // silent now: it is not waited for again
+				}
+				for k, b := range answers {
 					out[part[k]] = b
 				}
 			}
