@@ -35,7 +35,7 @@ type calendarFollower struct {
 func TestCalendarModel(t *testing.T) {
 	t.Parallel()
 	made, overridden := 0, 0
-	for seed := range uint64(long.Pick(6, 60)) {
+	for seed := range uint64(long.Pick(6, 30)) {
 		w := open(t, settings{})
 		x := &calendarFollower{w: w, r: rand.New(rand.NewPCG(seed, 2)), account: w.account("alice"),
 			calendars: map[string]obj{}, events: map[string]obj{}}

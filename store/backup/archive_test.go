@@ -195,7 +195,7 @@ func (r *recorded) restore(d doneAt) {
 // segments that are rewritten, and backups at any time. Each must equal the model.
 func TestMoments(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(long.Pick(4, 12)) {
+	for seed := range uint64(long.Pick(4, 8)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r := newRecorded(t, seed)
