@@ -89,6 +89,7 @@ test("a task is written, changed, moved to another list and deleted", async () =
   await page.fill("dialog.sheet input", "Household");
   await page.click("dialog.sheet button:has-text('Save')");
   await page.waitForSelector(".shelf:has-text('Household')");
+  await page.waitForSelector("dialog.sheet", { state: "detached" });
   await page.keyboard.press("n");
   await write(page, { Title: "Paint the door", Due: day(3), Time: "09:30", Priority: "Medium", Notes: "Blue, two coats" });
   await group(page, "Next 7 days", "Paint the door").waitFor();
@@ -150,6 +151,32 @@ test("a task that repeats: one time is done, the next one comes; the views show 
   await task(page, "Water the garden").locator(".task-open").click();
   await page.click(".event-form button:has-text('Delete')");
   await page.waitForFunction(() => !document.querySelector(".tasks > section, .tasks")?.textContent.includes("Water the garden"));
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("an editor that saves before the lists have come saves into the usual one", async () => {
+  const page = await open();
+  await signInAt(page, "/calendar/tasks", ".tasks");
+  let held = [];
+  let hold = true;
+  await page.route("**/jmap/**", (route) => {
+    if (hold && (route.request().postData() ?? "").includes("TaskList/get")) held.push(route);
+    else return route.continue();
+  });
+  await page.evaluate(() => new Promise((done) => {
+    const asked = indexedDB.databases().then((list) => Promise.all(list.map(({ name }) => new Promise((next) => Object.assign(indexedDB.deleteDatabase(name), { onsuccess: next, onblocked: next, onerror: next })))));
+    void asked.then(done);
+  }));
+  await page.goto(`${base}/calendar/tasks?task=new`);
+  await page.waitForSelector(".event-form");
+  await page.locator(".event-form").getByLabel(/^Title/u).first().fill("Asked early");
+  await page.click(".event-form button:has-text('Save')");
+  await page.waitForSelector(".event-form button:has-text('Save'):disabled");
+  hold = false;
+  for (const route of held) await route.continue();
+  await page.waitForSelector(".event-form", { state: "detached" });
+  await task(page, "Asked early").waitFor();
   assert.deepEqual(page.wrong, []);
   await page.context().close();
 });

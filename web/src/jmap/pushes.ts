@@ -15,7 +15,7 @@ interface Connection {
   close: () => void;
 }
 
-/** A connection is a WebSocket (RFC 8887) where the server has one, which costs it least, else an event source. It comes again by itself. */
+/** The connection is a WebSocket (RFC 8887), which costs the server less than an event source. It comes again by itself. */
 export class Pushes {
   #listeners = new Set<Listener>();
   /** The states that were told, by account and type. */
@@ -62,30 +62,21 @@ export class Pushes {
   };
 
   #connect(): void {
-    const socket = this.#session().capabilities["urn:ietf:params:jmap:websocket"] as { url: string; supportsPush: boolean } | undefined;
-    this.#connection = socket?.supportsPush ? this.#socket(socket.url) : this.#events();
+    const socket = this.#session().capabilities["urn:ietf:params:jmap:websocket"] as { url: string } | undefined;
+    if (socket) this.#connection = this.#socket(socket.url);
   }
 
   #tell(pushed: States): void {
-    const news: States = {};
-    for (const [account, of] of Object.entries(pushed)) {
-      for (const [type, state] of Object.entries(of)) {
-        const key = `${account} ${type}`;
-        if (this.#told.get(key) === state) continue;
-        this.#told.set(key, state);
-        (news[account] ??= {})[type] = state;
-      }
-    }
+    const fresh = (account: string, type: string, state: string) => this.#told.get(account + type) !== state && this.#told.set(account + type, state);
+    const news = Object.entries(pushed).map(([account, of]) => [account, Object.entries(of).filter(([type, state]) => fresh(account, type, state))] as const);
     for (const l of [...this.#listeners]) {
-      const own = Object.entries(news).map(([account, of]) => [account, Object.fromEntries(Object.entries(of).filter(([type]) => l.types.includes(type)))] as const);
-      const some = own.filter(([, of]) => Object.keys(of).length > 0);
-      if (some.length > 0) l.changed(Object.fromEntries(some));
+      const own = news.map(([account, of]) => [account, of.filter(([type]) => l.types.includes(type))] as const).filter(([, of]) => of[0]);
+      if (own[0]) l.changed(Object.fromEntries(own.map(([account, of]) => [account, Object.fromEntries(of)])));
     }
   }
 
   #socket(url: string): Connection {
     const ws = new WebSocket(url, "jmap");
-    let over = false;
     const ask = () => {
       if (ws.readyState === WebSocket.OPEN) ws.send(JSON.stringify({ "@type": "WebSocketPushEnable", dataTypes: this.#types() }));
     };
@@ -94,40 +85,16 @@ export class Pushes {
       this.#up(true);
     };
     ws.onmessage = (e) => {
-      const said = JSON.parse(String(e.data)) as { "@type"?: string; changed: States };
-      if (!over && said["@type"] === "StateChange") this.#tell(said.changed);
+      const said = JSON.parse(e.data as string) as { "@type"?: string; changed: States };
+      if (said["@type"] === "StateChange") this.#tell(said.changed);
     };
-    ws.onclose = () => {
-      if (!over) this.#lost();
-    };
+    ws.onclose = this.#lost;
     return {
       ask,
       close: () => {
-        over = true;
+        ws.onmessage = ws.onclose = null;
         ws.close();
       },
-    };
-  }
-
-  #events(): Connection {
-    const open = () => {
-      const source = new EventSource(this.#session().eventSourceUrl.replace("{types}", this.#types().join(",")).replace("{closeafter}", "no").replace("{ping}", "60"));
-      source.onopen = () => this.#up(true);
-      source.onerror = () => {
-        if (source.readyState === EventSource.CLOSED) this.#lost();
-        else this.#up(false);
-      };
-      source.addEventListener("state", (e) => this.#tell((JSON.parse(String((e as MessageEvent).data)) as { changed: States }).changed));
-      return source;
-    };
-    let source = open();
-    return {
-      // Its types stand in its address.
-      ask: () => {
-        source.close();
-        source = open();
-      },
-      close: () => source.close(),
     };
   }
 }

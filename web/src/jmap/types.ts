@@ -8,7 +8,6 @@ export interface Session {
   apiUrl: string;
   downloadUrl: string;
   uploadUrl: string;
-  eventSourceUrl: string;
   state: string;
   capabilities: Record<string, unknown>;
   accounts: Record<Id, Account>;

@@ -8,7 +8,7 @@ import { viewZone } from "../../state/calendars";
 import { addDays, type Day } from "../../state/days";
 import { firstFitting, readRepeat, rulesOf, shiftSeries, type Repeat } from "../../state/recur";
 import { closeQuery } from "../../state/route";
-import { changeTask, createTask, defaultList, mayWriteList, moveTask, readTask, taskLists, taskOf, type ShownTask, type TaskPatch } from "../../state/tasks";
+import { changeTask, createTask, defaultList, mayWriteList, moveTask, openTasks, readTask, taskLists, taskOf, type ShownTask, type TaskPatch } from "../../state/tasks";
 import { instant, isZone, localTime } from "../../state/zone";
 import { t } from "../../text";
 import { tk } from "../../text/calendar";
@@ -95,7 +95,7 @@ export function TaskEditor({ of: key }: { of: string }) {
 }
 
 function Fields({ s, task }: { s: ShownTask | undefined; task: Task | undefined }) {
-  const first = useRef(formOf(task, s?.list.key ?? defaultList.peek()?.key ?? "")).current;
+  const first = useRef(formOf(task, s?.list.key ?? "")).current;
   const form = useSignal<Form>(first);
   const problem = useSignal("");
   const saving = useSignal(false);
@@ -103,6 +103,7 @@ function Fields({ s, task }: { s: ShownTask | undefined; task: Task | undefined 
   const f = form.value;
   const set = (change: Partial<Form>) => { problem.value = ""; form.value = { ...form.value, ...change }; };
   useEffect(() => { if (!task) title.current!.focus(); }, []);
+  const chosen = f.list || defaultList.value?.key || ""; // the lists may come after the editor
   const may = !s || mayWriteList(s.list);
   const repeats = f.repeat.kind !== "never";
   const lists = taskLists.value.filter((l) => mayWriteList(l) && (!s || l.account === s.account));
@@ -111,12 +112,13 @@ function Fields({ s, task }: { s: ShownTask | undefined; task: Task | undefined 
     if (repeats && !f.day) return void (problem.value = tt("dueNeeded"));
     const patch = changes(task, first, f);
     if (!patch) return void (problem.value = tk("cannotMove"));
-    const list = taskLists.value.find((l) => l.key === f.list);
-    if (!list) return;
     saving.value = true;
-    const bad = await store(s, task, list, patch);
+    await openTasks();
+    const list = taskLists.value.find((l) => l.key === (f.list || defaultList.value?.key));
+    const bad = list && (await store(s, task, list, patch));
     saving.value = false;
-    if (bad) tell(bad);
+    if (!list) problem.value = tt("notOffered");
+    else if (bad) tell(bad);
     else closeQuery("task");
   };
   const mid = task ? messageOf(task) : "";
@@ -130,7 +132,7 @@ function Fields({ s, task }: { s: ShownTask | undefined; task: Task | undefined 
           <label class="field"><span>{tt("dueTime")}</span><input type="time" value={f.time} disabled={!may || !f.day} onInput={(e) => set({ time: e.currentTarget.value })} /></label>
           <label class="field"><span>{tt("priority")}</span><select value={f.priority} disabled={!may} onChange={(e) => set({ priority: Number(e.currentTarget.value) })}>{priorities.map((p) => <option key={p.n} value={p.n}>{tt(p.text)}</option>)}{!priorities.some((p) => p.n === f.priority) && <option value={f.priority}>{f.priority}</option>}</select></label>
           {task && !s?.repeats && <label class="field"><span>{tt("progress")}</span><select value={f.progress} disabled={!may} onChange={(e) => set({ progress: e.currentTarget.value as Progress })}>{(states.includes(f.progress) ? states : [...states, f.progress]).map((p) => <option key={p} value={p}>{tt(p)}</option>)}</select></label>}
-          <label class="field"><span>{tt("list")}</span><select value={f.list} disabled={!may} onChange={(e) => set({ list: e.currentTarget.value })}>{(lists.some((l) => l.key === f.list) || !s ? lists : [s.list, ...lists]).map((l) => <option key={l.key} value={l.key}>{l.name}{l.owner && ` · ${l.owner}`}</option>)}</select></label>
+          <label class="field"><span>{tt("list")}</span><select value={chosen} disabled={!may} onChange={(e) => set({ list: e.currentTarget.value })}>{(lists.some((l) => l.key === chosen) || !s ? lists : [s.list, ...lists]).map((l) => <option key={l.key} value={l.key}>{l.name}{l.owner && ` · ${l.owner}`}</option>)}</select></label>
         </div>
         {may && f.day && <RepeatFields repeat={f.repeat} first={f.day} set={(repeat) => set({ repeat: repeat.until < f.day ? { ...repeat, until: addDays(f.day as Day, 90) } : repeat })} asBefore={first.repeat.kind === "asBefore"} />}
         <label class="field"><span>{tt("notes")}</span><textarea rows={4} value={f.notes} disabled={!may} onInput={(e) => set({ notes: e.currentTarget.value })} /></label>
