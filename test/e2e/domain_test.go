@@ -258,7 +258,7 @@ func TestDomain(t *testing.T) {
 
 	two.occupied("bert")
 	if got := one.freeTime("anna", "bert"); !strings.Contains(got, "2.0;Success") ||
-		!strings.Contains(got, "FREEBUSY:20270303T100000Z/20270303T110000Z") {
+		!strings.Contains(got, "FREEBUSY;FBTYPE=BUSY:20270303T100000Z/20270303T110000Z") {
 		t.Errorf("Bert's free time at the other server: %s\n%s", got, one.Out)
 	}
 
