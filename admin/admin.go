@@ -169,7 +169,8 @@ var table []*Verb
 // The verbs of the console read the table, so it cannot be a variable's initial value.
 func init() {
 	table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), rooms(),
-		databases(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), replication(),
+		databases(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), mailRules(),
+		replication(),
 		clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), sieves(), calendars(), checks(),
 		journals(), feeds(),
 		onMachine(backups()), onMachine(dumps()), certificates(), statistics(), catalogs(), compacts(), updalls(),

@@ -506,6 +506,36 @@ var script = []struct{ verb, args, want string }{
 	{"route show", `{"pattern":"*.example.net"}`, `"user":"me"`},
 	{"queue show", `{"id":"QUEUE"}`, `"reply":"the route is on hold"`},
 	{"route remove", `{"pattern":"*.example.net"}`, `"done"`},
+	{"rules add", `{"name":"programs","rule":"{\"when\":{\"attachment\":[\"*.exe\"]},\"do\":{\"refuse\":\"No\"}}"}`,
+		`{"position":1,"name":"programs","on":true,"matches":0,"rule":"{\"when\":{\"attachment\":[\"*.exe\"]},` +
+			`\"do\":{\"refuse\":\"No\"}}"}`},
+	{"rules add", `{"name":"Programs","rule":"{\"do\":{\"stop\":true}}"}`, "!exists "},
+	{"rules add", `{"name":"x","rule":"{\"do\":{\"explode\":true}}"}`, "!usage "},
+	{"rules add", `{"name":"lunch","position":1,"off":true,"rule":"{\"when\":{\"words\":[\"lunch\"]},` +
+		`\"do\":{\"move\":\"Lunch\",\"add\":[\"bo@example.com\"]}}"}`, `"position":1,"name":"lunch","on":false`},
+	{"rules list", `{}`, `},{"position":2,"name":"programs","on":true`},
+	{"rules test", `{"file":"in.mbox"}`, `{"matched":[],"actions":[]}`},
+	{"rules on", `{"name":"lunch"}`, `"on":true`},
+	{"rules test", `{"file":"lunch.eml"}`,
+		`{"matched":["lunch"],"actions":["move: Lunch","add recipient: bo@example.com"]}`},
+	{"rules test", `{"file":"lunch.eml","as":"ada",` +
+		`"rule":"{\"when\":{\"direction\":[\"internal\"]},\"do\":{\"journal\":true}}"}`,
+		`{"matched":[""],"actions":["journal"]}`},
+	{"rules test", `{"file":"lunch.eml","rule":"{}"}`, "!usage "},
+	{"rules test", `{"file":"lunch.eml","from":"a b"}`, "!usage "},
+	{"rules test", `{"file":"lunch.eml","to":["a b"]}`, "!usage "},
+	{"rules test", `{"file":"absent.eml"}`, "!not found "},
+	{"rules move", `{"name":"lunch","position":"2"}`, `"position":2,"name":"lunch"`},
+	{"rules move", `{"name":"lunch","position":"0"}`, "!usage "},
+	{"rules edit", `{"name":"lunch","rename":"noon","rule":"{\"do\":{\"stop\":true}}"}`,
+		`"name":"noon","on":true,"matches":0,"rule":"{\"do\":{\"stop\":true}}"`},
+	{"rules edit", `{"name":"noon","rule":"{"}`, "!usage "},
+	{"rules off", `{"name":"noon"}`, `"on":false`},
+	{"rules show", `{"name":"noon"}`, `"position":2`},
+	{"rules show", `{"name":"lunch"}`, "!not found "},
+	{"rules remove", `{"name":"noon"}`, `"done"`},
+	{"rules remove", `{"name":"programs"}`, `"done"`},
+	{"rules list", `{}`, `[]`},
 	{"connection add",
 		`{"name":"home","url":"mail.example.org","user":"ada","password":"x","every":"15m",` +
 			`"between":"22:00-06:00","database":["Plans"]}`, `"between":"22:00-06:00"`},
@@ -614,6 +644,7 @@ func prepare(t *testing.T, s *Running) {
 	writeFile(t, s, "broken.csv", "nonsense,columns\n1,2\n")
 	writeFile(t, s, "aliases", "newsroom: ada\n")
 	writeFile(t, s, "in.mbox", one+two)
+	writeFile(t, s, "lunch.eml", "From: ada@example.com\nTo: bo@example.com\nSubject: today\n\nLunch at one?\n")
 	writeFile(t, s, "tree/Work.mbox", one+two)
 	writeFile(t, s, "tree/sub/bare.eml", "Subject: bare\n\nbody\n")
 	writeFile(t, s, "tree/junk", "no mail at all\n")

@@ -109,6 +109,8 @@ func formWord(form string) string {
 		return "route"
 	case formConnection:
 		return "connection"
+	case formMailRule:
+		return "mail rule"
 	}
 	return "entry"
 }

@@ -70,10 +70,14 @@ func (s *Depositor) appendMissing(ctx context.Context, h []byte, sub *Submission
 		h = append(sub.Date.UTC().AppendFormat(h, fields.DateFormat), "\r\n"...)
 	}
 	if !o.hasID {
-		h = hex.AppendEncode(append(h, "Message-ID: <"...), sub.ID[:])
-		h = append(append(append(h, '@'), s.opt.Hostname...), ">\r\n"...)
+		h = append(append(append(h, "Message-ID: "...), messageIDFor(sub, s.opt.Hostname)...), "\r\n"...)
 	}
 	return h, nil
+}
+
+// messageIDFor returns the Message-ID of a submission without one.
+func messageIDFor(sub *Submission, host string) string {
+	return "<" + hex.EncodeToString(sub.ID[:]) + "@" + host + ">"
 }
 
 // appendAuthor adds From and Sender if they are missing.

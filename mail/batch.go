@@ -28,6 +28,8 @@ type delivery struct {
 	sent     string // the address, if from is nil
 	// always ignores the quota, because mail for postmaster and abuse must arrive. own is directory.Target.Own.
 	always, own, junk bool
+	// folder replaces the INBOX, if a mail rule wants that.
+	folder string
 	// gone is set if the person's mail is forwarded and no copy stays.
 	gone     bool
 	warning  uint64
@@ -159,7 +161,7 @@ func (b *batch) add(i int, r *Recipient, d *directory.Recipient, size uint64, me
 	b.now = append(b.now, delivery{
 		id: d.ID, kind: d.Kind, name: d.Name, database: d.Database, quota: d.Quota,
 		index: i, member: member, from: r, always: AlwaysArrives(r.To), own: d.Own, junk: b.entry.Junk,
-		warning: d.Warning,
+		warning: d.Warning, folder: b.entry.Folder,
 	})
 }
 

@@ -57,6 +57,9 @@ type Recipient struct {
 	// Target is the directory entry of To. Outside is set if To is in another domain and the submitter may send there.
 	Target  directory.Target
 	Outside bool
+
+	// added is set if a mail rule added the recipient. The client does not know it, so it gets no reply for it.
+	added bool
 }
 
 func alwaysArrives(address string) bool {
@@ -106,6 +109,10 @@ type Submission struct {
 
 	unsigned bool // see queue.Entry.Unsigned
 	again    bool // ID was set by the caller
+	// Mail rules set these: a folder instead of the INBOX, an entry in the journal, and recipients that replace those
+	// of the envelope.
+	folder            string
+	journal, replaced bool
 	// takes is the message's entry in an outbox, if it comes from one.
 	takes *held
 	// Date is the time when the message was received; zero means now.
@@ -131,7 +138,7 @@ func (s *Depositor) Deposit(ctx context.Context, sub *Submission, results []erro
 	if len(results) != len(sub.Recipients) {
 		results = make([]error, len(sub.Recipients))
 	}
-	b, err := s.accept(ctx, sub, results)
+	b, err := s.acceptRuled(ctx, sub, results)
 	s.log.arrived(ctx, sub, b, results, start, err)
 	if err == nil && slices.Contains(results, nil) {
 		s.stat.routed.Inc()
@@ -196,7 +203,7 @@ func (s *Depositor) plan(ctx context.Context, sub *Submission, results []error) 
 		again: sub.again}
 	b.entry = queue.Entry{
 		ID: sub.ID, From: sub.From, EnvID: sub.Params.EnvID, Ret: sub.Params.Ret, Created: sub.Date,
-		Held: sub.Hold != "", Reason: sub.Hold, Junk: sub.Junk,
+		Held: sub.Hold != "", Reason: sub.Hold, Junk: sub.Junk, Folder: sub.folder,
 	}
 	if sub.Params.RequireTLS {
 		b.entry.TLS = outbound.Required
@@ -207,8 +214,9 @@ func (s *Depositor) plan(ctx context.Context, sub *Submission, results []error) 
 	b.whole = sub.Hold != ""
 	b.now = make([]delivery, 0, len(sub.Recipients))
 	size := uint64(len(sub.Message))
-	for i := range sub.Recipients {
-		r := &sub.Recipients[i]
+	for k := range sub.Recipients {
+		// Recipients that rules add share the last result.
+		i, r := min(k, len(results)-1), &sub.Recipients[k]
 		switch {
 		case r.Outside:
 			b.outside(i, r, "")
@@ -228,7 +236,7 @@ func (s *Depositor) plan(ctx context.Context, sub *Submission, results []error) 
 			t := &r.Target
 			b.add(i, r, &directory.Recipient{Kind: t.Kind, ID: t.ID, Name: t.Name, Detail: t.Detail,
 				Database: t.Database, MailServer: t.MailServer, SizeLimit: t.SizeLimit, Quota: t.Quota,
-				Warning: t.Warning, Own: t.Own}, size, false)
+				Warning: t.Warning, Own: t.Own}, size, r.added)
 		}
 	}
 	return b, nil
@@ -309,12 +317,14 @@ type Depositor struct {
 	filter   *filter
 	limits   *limits
 	recorder *recorder // nil if the journal is off
+	rules    *MailRules
 }
 
 func newDepositor(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue,
 	o *Options) (*Depositor, error) {
 	p := &Depositor{store: s, env: e, dir: d, mailbox: m, queue: q, opt: o, stat: newDepositStats(o.Stats),
 		log: messageLog{e, o.Quiet}}
+	p.rules = newMailRules(d, e, o)
 	p.files = &Files{store: s, env: e, dir: d, mates: o.Mates}
 	p.srs = &SRS{dir: d, env: e}
 	if o.Journal != nil && o.Journal.On() {

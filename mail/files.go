@@ -9,6 +9,8 @@ import (
 	"doublet/directory"
 	"doublet/env"
 	"doublet/mail/queue"
+	"doublet/mail/rules"
+	"doublet/mail/scripts"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -96,12 +98,18 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 }
 
 // usual returns the folder and the flags of a message that no script files: mail of senders that the owner blocked goes
-// to the junk folder, and answers in a muted conversation are archived as read. If this replica is not the home and
-// does not have that folder yet, they go to the INBOX.
+// to the junk folder, other mail to the folder that a mail rule names, and answers in a muted conversation are archived
+// as read. If this replica is not the home and does not have that folder yet, they go to the INBOX.
 func usual(w *store.Writer, c *mailbox.Composed, d *delivery) (f filings, err error) {
 	blocked, err := d.isBlocked(w, c.Envelope.From)
 	if err != nil {
 		return f, err
+	}
+	if d.folder != "" && !blocked {
+		id, err := namedFolder(w, d)
+		if f.folders = []note.ID{id}; id != 0 || err != nil {
+			return f, err
+		}
 	}
 	muted := false
 	if !d.junk && !blocked {
@@ -120,6 +128,25 @@ func usual(w *store.Writer, c *mailbox.Composed, d *delivery) (f filings, err er
 	}
 	f.folders = []note.ID{folder}
 	return f, err
+}
+
+// namedFolder returns the folder that a mail rule names, and creates it in the home of the mail file. It returns 0 if
+// there is none, so that the message goes to the INBOX: another replica may not have received the folder yet, and some
+// names cannot be created.
+func namedFolder(w *store.Writer, d *delivery) (note.ID, error) {
+	id, err := scripts.Folder(&w.Reader, &rules.Filing{Folder: d.folder})
+	if err == nil || !errors.Is(err, store.ErrNotFound) {
+		return id, err
+	}
+	name, err := mailbox.Normalize(d.folder)
+	if err != nil || w.Home() != nil {
+		return 0, nil //nolint:nilerr // see above
+	}
+	id, err = createFolder(w, name, d.id)
+	if errors.Is(err, mailbox.ErrBadName) || errors.Is(err, mailbox.ErrOverQuota) {
+		return 0, nil
+	}
+	return id, err
 }
 
 // isBlocked reports whether the owner of the mail file blocked an author. A message with a ruling has passed this check

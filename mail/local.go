@@ -291,7 +291,7 @@ func (s *Router) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *a
 		return trace.Hop{}, nil
 	}
 	if reply == nil {
-		a.junk, a.always = e.Junk, alwaysArrives(q.Address)
+		a.junk, a.folder, a.always = e.Junk, e.Folder, alwaysArrives(q.Address)
 		var err error
 		if !a.handed {
 			err = s.deposit.deliverRuled(tx, c, e.Created, e.ID, &a.delivery, l)
@@ -368,7 +368,7 @@ func (j *job) hand(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		err = j.s.opt.Mates.Deliver(within, &Handed{
 			ID: e.ID, Date: e.Created, Person: a.id, Kind: a.kind, Database: a.database,
 			Always: alwaysArrives(a.address), Junk: e.Junk, Proven: !e.Unsigned, Unproven: unproven(e),
-			From: e.From.String(), To: a.address,
+			From: e.From.String(), To: a.address, Folder: e.Folder,
 		}, raw)
 		cancel()
 		switch {

@@ -117,6 +117,8 @@ type Service struct {
 	// Queue is mail.box, Trace the record of the messages' paths.
 	Queue *queue.Queue
 	Trace *trace.Trace
+	// Rules applies the domain's mail rules to the messages that Deposits accepts.
+	Rules *MailRules
 	// Deposits accepts messages, Lists processes mailing lists, and Moderation decides on held messages.
 	Deposits   *Depositor
 	Lists      *Lists
@@ -163,6 +165,7 @@ func Open(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service
 		return nil, err
 	}
 	svc.Lists, svc.Files, svc.SRS = svc.Deposits.lists, svc.Deposits.files, svc.Deposits.srs
+	svc.Rules = svc.Deposits.rules
 	svc.Moderation = &Moderation{queue: svc.Queue, dir: d, mailbox: m, env: e, deposit: svc.Deposits}
 	if svc.Scheduled, err = openScheduler(s, e, d, m, svc.Queue, svc.Deposits, &o); err != nil {
 		return nil, err

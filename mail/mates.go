@@ -46,6 +46,8 @@ type Handed struct {
 	Always, Junk, Unproven bool
 	// Proven is set if the author is verified. A member of an older release never sets it.
 	Proven bool
+	// Folder is queue.Entry.Folder. A member of an older release ignores it and delivers to the INBOX.
+	Folder string `json:",omitempty"`
 }
 
 // Take delivers a message that a mate hands over. It returns when the message is durable here.
@@ -72,7 +74,7 @@ func (s *Depositor) Take(ctx context.Context, h *Handed, raw []byte) error {
 		return err
 	}
 	defer c.Release()
-	a.junk, a.always, a.sent = h.Junk, h.Always, h.To
+	a.junk, a.always, a.sent, a.folder = h.Junk, h.Always, h.To, h.Folder
 	if err = s.takeRuled(ctx, h, raw, c, &a.delivery); err == nil {
 		s.stat.deliveredTo(1, int64(len(raw)))
 	}

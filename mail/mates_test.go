@@ -17,6 +17,8 @@ type mates struct {
 	have  map[note.DatabaseID]bool
 	err   error
 	taken []string
+	// handed are the same deliveries.
+	handed []*Handed
 	// recalled is their answer to a recall.
 	recalled Recalled
 	// had is their answer about a resent message.
@@ -27,6 +29,7 @@ func (m *mates) Elsewhere(db note.DatabaseID) bool { return m.have[db] }
 
 func (m *mates) Deliver(_ context.Context, h *Handed, raw []byte) error {
 	if m.err == nil {
+		m.handed = append(m.handed, h)
 		m.taken = append(m.taken, fmt.Sprint(h.ID, h.Person, h.Database, h.Junk, h.Always, len(raw) > len(plain)))
 	}
 	return m.err

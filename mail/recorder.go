@@ -39,7 +39,7 @@ func (r *recorder) own(ctx context.Context, sub *Submission, b *batch, raw []byt
 		return nil
 	}
 	m := journal.Message{ID: b.entry.ID, Again: b.again, Time: b.date, MessageID: b.composed.Envelope.MessageID,
-		From: b.entry.From.String(), Outside: sub.Received != nil && sub.Submitter == nil}
+		From: b.entry.From.String(), Outside: sub.Received != nil && sub.Submitter == nil, Wanted: sub.journal}
 	if s := sub.Submitter; s != nil {
 		m.Sender, m.Details.SignIn = s.Who.Person, s.Address
 		if name, err := r.dir.Names.NameOf(ctx, s.Who.Person); err == nil {
@@ -99,7 +99,7 @@ func (r *recorder) recipients(ctx context.Context, m *journal.Message, sub *Subm
 	for i := range sub.Recipients {
 		x := &sub.Recipients[i]
 		if x.Target.ListPart != "" || x.Target.Kind == directory.TargetGroup && x.Target.Own {
-			add(x.To.String(), x.Target.ID, i, false)
+			add(x.To.String(), x.Target.ID, min(i, len(b.results)-1), false) // as in Depositor.plan
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (s *Moderation) letGo(ctx context.Context, e *queue.Entry) error {
 		away:    s.deposit.files.awayNow(ctx),
 		results: make([]error, len(e.Recipients)),
 		entry: queue.Entry{ID: e.ID, From: e.From, Created: e.Created, ReturnPath: e.ReturnPath, Junk: e.Junk,
-			Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS},
+			Folder: e.Folder, Unsigned: e.Unsigned, Checker: e.Checker, TLS: e.TLS},
 	}
 	defer b.release()
 	// The reason stays with copies to mailing lists: their moderators must still approve them.
@@ -96,7 +96,7 @@ func (s *Moderation) takeUp(ctx context.Context, b *batch, i int, q *queue.Recip
 		return nil //nolint:nilerr // it says so of an address, too
 	}
 	d := a.delivery
-	d.name, d.index, d.junk = q.Name, i, b.entry.Junk
+	d.name, d.index, d.junk, d.folder = q.Name, i, b.entry.Junk, b.entry.Folder
 	d.from = &Recipient{To: to, Params: smtp.RcptParams{ORcpt: q.ORcpt, Notify: q.Notify},
 		Target: directory.Target{Kind: q.Kind, ID: q.Target, Name: q.Name}}
 	d.always = AlwaysArrives(d.from.To)

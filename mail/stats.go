@@ -39,6 +39,28 @@ func newDepositStats(t *stat.Tree) *depositStats {
 	return s
 }
 
+// ruleStats holds the statistics of mail rules.
+type ruleStats struct {
+	matched, refused, failed *stat.Counter
+	time                     *stat.Histogram
+}
+
+func newRuleStats(t *stat.Tree, m *MailRules) *ruleStats {
+	t.Text("Mail.Rules.Matches", "messages that each mail rule matched, as RULE=NUMBER", m.matchesText)
+	t.GaugeFunc("Mail.Rules.Unreadable", "mail rules that cannot be read, and are not applied", func() float64 {
+		if table := m.table.Load(); table != nil {
+			return float64(len(table.unreadable))
+		}
+		return 0
+	})
+	return &ruleStats{
+		matched: t.Counter("Mail.Rules.Matched", "matches of mail rules, one for each rule and message"),
+		refused: t.Counter("Mail.Rules.Refused", "messages refused by mail rules"),
+		failed:  t.Counter("Mail.Rules.Failures", "actions of mail rules that could not be carried out"),
+		time:    t.Histogram("Mail.Rules.Time", "time of the mail rules for one message", stat.Seconds),
+	}
+}
+
 // routerStats holds the statistics of the router, under Domino's names.
 type routerStats struct {
 	failures, reports, delays, expired, dropped *stat.Counter

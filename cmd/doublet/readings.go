@@ -81,6 +81,9 @@ func (r *readings) probes() []*probe.Probe {
 		probe.Bind(&check.JournalFailure, always(func() check.Journaling {
 			return check.Journaling{Failures: r.grew("Journal.Failures"), Missed: r.grew("Journal.NotJournaled")}
 		})),
+		probe.Bind(&check.MailRules, func(ctx context.Context) ([]string, error) {
+			return r.system.Mail.Rules.Unreadable(ctx)
+		}),
 		probe.Bind(&check.CPU, always(r.cpu)),
 		probe.Bind(&check.Memory, always(r.memory)),
 		probe.Bind(&check.DiskSpace, r.disks),

@@ -29,6 +29,7 @@ var groupHelp = map[string]string{
 	"mailin": "databases that receive mail", "server": "servers of the domain", "db": "databases",
 	"import": "bring mail and people in", "show": "what the server is and does",
 	"queue": "mail that waits in mail.box", "route": "where mail for other domains goes",
+	"rules":  "conditions and actions for all mail of the domain",
 	"search": "the full-text index", "cluster": "servers that stand in for each other",
 	"connection": "scheduled replication with other servers", "replica": "copies of databases elsewhere",
 	"ban": "addresses that may not sign in for a while", "session": "browsers that are signed in",

@@ -31,6 +31,8 @@ type Message struct {
 	Recipients []Recipient
 	// Outside reports that the message came from a client that did not sign in.
 	Outside bool
+	// Wanted journals the message regardless of Options.Rules.
+	Wanted  bool
 	Details Details
 }
 
@@ -68,10 +70,11 @@ func (s *Sealed) Release() {
 // than a message waits in an outbox after its time.
 const again = 30 * 24 * time.Hour
 
-// Seal encrypts a message if the rules select it. Otherwise it returns nil. raw is the
+// Seal encrypts a message if the rules select it, or it is Wanted. Otherwise it returns nil. raw is the
 // message as stored; the caller may change it afterwards. Errors: ErrFailed, and that of ctx.
 func (j *Journal) Seal(ctx context.Context, m *Message, raw []byte) (*Sealed, error) {
-	if !j.opt.Rules.selects(m, func(group string, person note.UNID) bool { return j.member(ctx, group, person) }) {
+	member := func(group string, person note.UNID) bool { return j.member(ctx, group, person) }
+	if !m.Wanted && !j.opt.Rules.selects(m, member) {
 		return nil, nil
 	}
 	start := j.env.Clock.Now()

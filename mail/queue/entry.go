@@ -122,6 +122,8 @@ type Entry struct {
 	Reason string
 	// Junk is set if the message goes to the Junk folders of its recipients.
 	Junk bool
+	// Folder is the folder of the recipients here in which a mail rule puts the message, empty for the INBOX.
+	Folder string
 	// Unsigned is set if nothing authenticates the author. Such a message is not signed here, because a DKIM signature
 	// of this server would vouch for the author.
 	Unsigned bool
@@ -147,6 +149,7 @@ const (
 	itemDead       = "Dead"
 	itemReason     = "HoldReason"
 	itemJunk       = "Junk"
+	itemFolder     = "Folder"
 	itemUnsigned   = "Unsigned"
 	itemChecker    = "AuthenticationServer"
 	itemAddresses  = "Recipients"
@@ -250,6 +253,7 @@ func (e *Entry) items() note.Items {
 	text(itemMessageID, e.MessageID)
 	text(itemReason, e.Reason)
 	flag(itemJunk, e.Junk)
+	text(itemFolder, e.Folder)
 	flag(itemUnsigned, e.Unsigned)
 	text(itemChecker, e.Checker)
 	var lists [len(columns)][]string
@@ -286,6 +290,7 @@ func (e *Entry) read(items note.Items) error {
 		e.Priority, e.HasPriority = int8(max(-9, min(9, v.AsInt()))), true
 	}
 	e.Reason, e.Junk = items.Get(itemReason).AsText(), items.Get(itemJunk).AsBool()
+	e.Folder = items.Get(itemFolder).AsText()
 	e.Unsigned, e.Checker = items.Get(itemUnsigned).AsBool(), items.Get(itemChecker).AsText()
 	var lists [len(columns)][]string
 	for c, name := range columns {

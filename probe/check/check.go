@@ -17,7 +17,7 @@ const day = 24 * time.Hour
 func Kinds() []*probe.Kind {
 	return []*probe.Kind{
 		&QueueLength.Kind, &QueueAge.Kind, &NextHop.Kind, &DeadMail.Kind, &DeliverTime.Kind, &TestMail.Kind,
-		&JournalFailure.Kind,
+		&JournalFailure.Kind, &MailRules.Kind,
 		&CPU.Kind, &Memory.Kind, &DiskSpace.Kind, &DiskLatency.Kind, &Descriptors.Kind,
 		&Damage.Kind, &OutOfService.Kind, &Quota.Kind, &DatabaseSize.Kind, &CompactionDebt.Kind, &FullText.Kind,
 		&Names.Kind, &Members.Kind,

@@ -112,6 +112,7 @@ var faults = []fault{
 		probe.WarningHigh, "", "1 GB of the log wait"),
 	faultOf(&ArchiveLag, Archive{Gaps: 1}, Archive{}, probe.Failure, "", "has a gap"),
 	faultOf(&JournalFailure, Journaling{Failures: 1}, Journaling{}, probe.WarningHigh, "", "1 attempt to journal"),
+	faultOf(&MailRules, []string{"a: unknown field"}, nil, probe.WarningHigh, "a", "the mail rule a: unknown field"),
 	faultOf(&JournalFailure, Journaling{Failures: 1, Missed: 2}, Journaling{}, probe.Failure, "",
 		"2 messages delivered without a journal entry"),
 }

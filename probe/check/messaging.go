@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"doublet/probe"
@@ -177,5 +178,22 @@ var JournalFailure = probe.Check[Journaling]{
 			return one(probe.Failure, true, "", plural(j.Missed, "message")+" delivered without a journal entry")
 		}
 		return one(probe.WarningHigh, j.Failures > 0, "", plural(j.Failures, "attempt")+" to journal a message failed")
+	},
+}
+
+// MailRules reports mail rules that cannot be read. The reading has them as "NAME: REASON".
+var MailRules = probe.Check[[]string]{
+	Kind: probe.Kind{Type: probe.Messaging, Name: "MailRules",
+		What:  "mail rules that this server cannot read, and so does not apply",
+		Cause: "A server of a later release wrote the rule, or its document was changed by other means than `rules`.",
+		Remedy: "`rules list` shows the error. Update this server, write the rule anew with `rules edit`, or remove " +
+			"it.",
+		Every: time.Minute, Clear: time.Minute},
+	Find: func(list []string, _ probe.Limits) (out []probe.Finding) {
+		for _, rule := range list {
+			name, _, _ := strings.Cut(rule, ": ")
+			out = append(out, one(probe.WarningHigh, true, name, "the mail rule "+rule)...)
+		}
+		return out
 	},
 }
