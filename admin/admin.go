@@ -170,8 +170,8 @@ var table []*Verb
 func init() {
 	table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), rooms(),
 		databases(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), mailRules(),
-		replication(),
-		clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), sieves(), calendars(), checks(),
+		replication(), clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), sieves(),
+		calendars(), deleted(), checks(),
 		journals(), feeds(),
 		onMachine(backups()), onMachine(dumps()), certificates(), statistics(), catalogs(), compacts(), updalls(),
 		events(),
@@ -306,7 +306,8 @@ func Kind(err error) string {
 		errors.Is(err, schedule.ErrInvalid), errors.Is(err, probe.ErrInvalid):
 		return "usage"
 	case errors.Is(err, directory.ErrNotFound), errors.Is(err, directory.ErrNoSuchRecipient),
-		errors.Is(err, store.ErrNotFound), errors.Is(err, mailbox.ErrNoFolder), errors.Is(err, fs.ErrNotExist),
+		errors.Is(err, store.ErrNotFound), errors.Is(err, mailbox.ErrNoFolder), errors.Is(err, mailbox.ErrNoMessage),
+		errors.Is(err, fs.ErrNotExist),
 		errors.Is(err, backup.ErrNotFound), errors.Is(err, pki.ErrNone), errors.Is(err, ErrNoTask),
 		errors.Is(err, probe.ErrNoEvent):
 		return "not found"

@@ -191,6 +191,9 @@ func people() []*Verb {
 				if err != nil {
 					return Done{}, err
 				}
+				if err := notHeld(ctx, c, p.MailDatabase); err != nil {
+					return Done{}, err
+				}
 				return Done{"removed " + p.Name() + undoTime}, c.Directory.People.Remove(ctx, c.Who, p.ID)
 			}, changes),
 		define("user undo", "bring back a person who was removed", undo("Person"), changes),

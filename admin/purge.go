@@ -25,6 +25,7 @@ type Purged struct {
 	Databases int  `json:"databases"`
 	Journals  int  `json:"journals,omitempty"`
 	Entries   int  `json:"calendar_entries_and_contacts"`
+	Messages  int  `json:"deleted_messages"`
 	Objects   int  `json:"objects_and_messages"`
 	Rewritten Size `json:"rewritten"`
 }
@@ -38,11 +39,11 @@ func (r Purged) Text() string {
 		return "there was nothing to take away\n"
 	}
 	return fmt.Sprintf("took away %d removed people and groups, %d databases, %d journals, %d calendar entries and "+
-		"contacts, %d objects and messages; %s rewritten\n",
-		r.People, r.Databases, r.Journals, r.Entries, r.Objects, r.Rewritten)
+		"contacts, %d deleted messages, %d objects and message texts; %s rewritten\n",
+		r.People, r.Databases, r.Journals, r.Entries, r.Messages, r.Objects, r.Rewritten)
 }
 
-// purgeMailFile deletes old folders, uploads, and removed entries of calendars and address books.
+// purgeMailFile deletes old folders, uploads, deleted messages, and removed entries of calendars and address books.
 func (s *System) purgeMailFile(ctx context.Context, db note.DatabaseID, out *Purged) error {
 	if _, err := s.Mailbox.PurgeDeleted(ctx, db); err != nil {
 		return err
@@ -50,7 +51,12 @@ func (s *System) purgeMailFile(ctx context.Context, db note.DatabaseID, out *Pur
 	if _, err := s.Mailbox.PurgeUploads(ctx, db, keepUploads); err != nil {
 		return err
 	}
-	n, err := s.Groupware.Purge(ctx, db, s.Env.Clock.Now().Add(-keepEntries))
+	n, err := s.Mailbox.PurgeRecoverable(ctx, db)
+	out.Messages += n
+	if err != nil {
+		return err
+	}
+	n, err = s.Groupware.Purge(ctx, db, s.Env.Clock.Now().Add(-keepEntries))
 	out.Entries += n
 	return err
 }
@@ -63,9 +69,10 @@ func except(err error, these ...error) error {
 	return err
 }
 
-// Purge deletes removed people and databases that can no longer be restored, folders whose deletion a crash
-// interrupted, old expunges and stubs, unreferenced messages and objects, and the part of the feed that every reader
-// has passed. Each step may be repeated. A step that fails does not stop the others.
+// Purge deletes removed people and databases that can no longer be restored, messages that were deleted longer ago than
+// they are kept, folders whose deletion a crash interrupted, old expunges and stubs, unreferenced messages and objects,
+// and the part of the feed that every reader has passed. Each step may be repeated. A step that fails does not stop the
+// others.
 func (s *System) Purge(ctx context.Context) (Purged, error) {
 	var out Purged
 	var errs []error

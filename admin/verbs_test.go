@@ -173,7 +173,7 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 	if s.Catalog, err = catalog.Open(s.Store, f.Env); err != nil {
 		t.Fatal(err)
 	}
-	s.Mailbox = mailbox.New(s.Store, f.Env, mailbox.Options{})
+	s.Mailbox = mailbox.New(s.Store, f.Env, mailbox.Options{KeepDeleted: keepDeleted})
 	s.Groupware = groupware.New(s.Store, f.Env, groupware.Options{})
 	s.Feeds = feed.NewPublisher(f.Env, s.Groupware, s.Directory, "https://mail.example.com")
 	s.Sources = feed.NewSubscriber(f.Env, s.Store, s.Groupware, webcal.New(reach.New(f.Env, s.DNS, nil), nil))
@@ -336,6 +336,16 @@ var script = []struct{ verb, args, want string }{
 	{"calendar list", `{"person":"nobody"}`, "!not found "},
 	{"calendar removed", `{"person":"bo"}`, `[]`},
 	{"calendar restore", `{"person":"bo","id":"x"}`, "!not found "},
+	{"deleted list", `{"person":"bo"}`, `[]`},
+	{"deleted list", `{"person":"bo","since":"soon"}`, "!usage "},
+	{"deleted list", `{"person":"nobody"}`, "!not found "},
+	{"deleted restore", `{"person":"bo"}`, "!usage "},
+	{"deleted restore", `{"person":"bo","id":["x"]}`, "!usage "},
+	{"deleted restore", `{"person":"bo","id":["00000000000000000000000000000001"]}`, "!"},
+	{"deleted restore", `{"person":"bo","since":"7d"}`, `0 messages restored`},
+	{"user hold", `{"person":"bo","state":"perhaps"}`, "!usage "},
+	{"user hold", `{"person":"bo","state":"on"}`, `is on`},
+	{"user hold", `{"person":"bo","state":"off"}`, `is off`},
 	{"calendar feed list", `{"person":"bo"}`, `[]`},
 	{"calendar feed add", `{"person":"bo","address":"http://example.com/x.ics"}`, "!usage "},
 	{"calendar feed add", `{"person":"bo","address":"https://127.0.0.1/x.ics"}`, "!usage "},

@@ -15,6 +15,9 @@ import (
 	"doublet/store"
 )
 
+// keepDeleted is the time for which a pair keeps deleted messages.
+const keepDeleted = 14 * 24 * time.Hour
+
 // pair is a cluster of two members in one process, with real stores and a mail file that the first leads. Its clock and
 // its background work advance only when a test calls run. It has no directories, so its members never change.
 type pair struct {
@@ -67,7 +70,7 @@ func newPair(t *testing.T, first int) *pair {
 			LogSyncInterval: time.Nanosecond})
 		p.must(err)
 		t.Cleanup(func() { p.must(st.Close()) })
-		n := &paired{store: st, mail: mailbox.New(st, &e, mailbox.Options{})}
+		n := &paired{store: st, mail: mailbox.New(st, &e, mailbox.Options{KeepDeleted: keepDeleted})}
 		tree := stat.New(p.clock)
 		n.Node = New(&e, st, &wrapped{p.net.Open(seeds[i].ID, bus.Grant{}), n},
 			replica.New(st, n.mail, &e, replica.Options{Stats: tree}), Options{

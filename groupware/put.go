@@ -151,7 +151,7 @@ func (c *Changing) fits(have *Entry, size int) error {
 	if have != nil {
 		size -= have.Size
 	}
-	if info := c.r.Info(); size > 0 && info.Quota > 0 && c.r.Counters().Size+uint64(size) > info.Quota {
+	if info := c.r.Info(); size > 0 && info.Quota > 0 && mailbox.Used(c.r)+uint64(size) > info.Quota {
 		return mailbox.ErrOverQuota
 	}
 	return nil

@@ -172,8 +172,8 @@ func (s *Files) blocks(ctx context.Context, db note.DatabaseID, author mime.Addr
 
 // room checks the quota of a mail file, and the quota that the directory sets for its owner.
 func room(r *store.Reader, quota, more uint64) error {
-	if quota > 0 && r.Counters().Size+more > quota {
-		return fmt.Errorf("%w: %d of %d bytes are used", mailbox.ErrOverQuota, r.Counters().Size, quota)
+	if used := mailbox.Used(r); quota > 0 && used+more > quota {
+		return fmt.Errorf("%w: %d of %d bytes are used", mailbox.ErrOverQuota, used, quota)
 	}
 	return mailbox.CheckQuota(r, more)
 }

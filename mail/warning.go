@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"doublet/mail/queue"
+	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/smtp"
@@ -21,7 +22,7 @@ func (s *personal) quotaWarning(w *store.Writer, b *batch, d *delivery) error {
 		return nil
 	}
 	// The size does not include this delivery yet.
-	over := w.Counters().Size+b.size > d.warning
+	over := mailbox.Used(&w.Reader)+b.size > d.warning
 	fresh := false
 	err := s.profile(w, d.database, quotaProfile, func(items note.Items) note.Items {
 		warned := items.Get(itemWarned) != nil
@@ -38,7 +39,7 @@ func (s *personal) quotaWarning(w *store.Writer, b *batch, d *delivery) error {
 		return err
 	}
 	if d.warned == nil {
-		d.used = w.Counters().Size + b.size
+		d.used = mailbox.Used(&w.Reader) + b.size
 		d.warn = true
 		return errNeedWarning
 	}

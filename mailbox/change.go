@@ -284,10 +284,12 @@ func (c *Changing) addTo(id note.ID, u note.UNID) error {
 	return err
 }
 
-// Destroy deletes a message from all folders.
+// Destroy deletes a message from all folders. The message can be recovered: see Recover.
 func (c *Changing) Destroy(id note.ID) error {
-	err := c.w.Destroy(id)
-	c.touched = c.touched || err == nil
+	kept, err := retire(c, id)
+	if err == nil && !kept {
+		err = c.w.Destroy(id)
+	}
 	return err
 }
 

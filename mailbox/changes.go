@@ -90,6 +90,7 @@ func (w *walk) step(c *layout.Change) (u note.UNID, thread note.UNID, f fate, er
 		f = updated
 	case visible:
 		f = created
+	case row.Hidden() && row.Shown <= w.s.base(): // the person did not see it at the state either
 	case row.Created <= w.s.Mod && (marked && row.Shown > w.s.base() || w.left[c.Note]):
 		f = destroyed
 	}
@@ -271,7 +272,9 @@ func (w *walk) threads() (map[note.UNID]touchedThread, error) {
 			inner = ErrForgotten // a row of an older version does not hold the thread
 			return false
 		}
-		certain := f == destroyed && c.Gone && !c.Hidden && max(c.Created, c.Shown) <= w.s.base() && !w.partial
+		// A message that went to the bin was seen at the state, unless it was marked \Deleted then and unmarked since.
+		certain := f == destroyed && !w.partial && (c.Gone && !c.Hidden && max(c.Created, c.Shown) <= w.s.base() ||
+			!c.Gone && w.left[c.Note])
 		touched[thread] = touchedThread{mod, touched[thread].old || certain, touched[thread].lost || f == destroyed}
 		return true
 	})

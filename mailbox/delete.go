@@ -98,7 +98,7 @@ func (hd *handle) deleteSmall(w *store.Writer, name string) (large note.ID, err 
 		}
 		return h.Note, nil
 	}
-	if _, err := emptySome(w, h.Note); err != nil {
+	if _, err := hd.emptySome(w, h.Note); err != nil {
 		return 0, err
 	}
 	if err := outlive(w, h); err != nil {
@@ -126,8 +126,8 @@ func childless(w *store.Writer, name string) error {
 	return nil
 }
 
-// emptySome removes up to deletePiece messages from a folder and reports whether there may be more.
-func emptySome(w *store.Writer, folder note.ID) (more bool, err error) {
+// emptySome deletes up to deletePiece messages from a folder and reports whether there may be more.
+func (hd *handle) emptySome(w *store.Writer, folder note.ID) (more bool, err error) {
 	var ids []note.ID
 	if err := w.Members(folder, 1, note.MaxUID, func(_ uint32, id note.ID) bool {
 		ids = append(ids, id)
@@ -136,7 +136,7 @@ func emptySome(w *store.Writer, folder note.ID) (more bool, err error) {
 		return false, err
 	}
 	for _, id := range ids {
-		if err := w.RemoveFrom(id, folder); err != nil {
+		if err := hd.expunge(w, id, folder); err != nil {
 			return false, err
 		}
 	}
@@ -145,9 +145,10 @@ func emptySome(w *store.Writer, folder note.ID) (more bool, err error) {
 
 // purge empties and deletes a hidden folder.
 func (s *Service) purge(ctx context.Context, db note.DatabaseID, folder note.ID) error {
+	hd := &handle{svc: s, who: note.System, db: db}
 	for more := true; more; {
 		err := s.asSystem(ctx, db, func(w *store.Writer) (err error) {
-			if more, err = emptySome(w, folder); err == nil && !more {
+			if more, err = hd.emptySome(w, folder); err == nil && !more {
 				err = w.DeleteFolder(folder)
 			}
 			return err

@@ -48,7 +48,7 @@ func (d *Reading) Usage() (Usage, error) {
 	if d.r.Rights()&(note.Read|note.Administer) == 0 {
 		return Usage{}, store.ErrDenied
 	}
-	return Usage{d.r.Counters().Size, d.r.Info().Quota}, nil
+	return Usage{Used(d.r), d.r.Info().Quota}, nil
 }
 
 // Rights returns the rights that the mail file's own ACL grants.

@@ -51,7 +51,7 @@ func (hd *handle) setFlags(w *store.Writer, s *FlagSet) (changed bool, err error
 	if err != nil {
 		return false, err
 	}
-	if len(row.Members) == 0 {
+	if len(row.Members) == 0 || deleted(&w.Reader, row) {
 		return false, nil
 	}
 	folder := row.Members[0].Folder

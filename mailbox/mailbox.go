@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"doublet/env"
 	"doublet/note"
@@ -52,6 +53,8 @@ type Options struct {
 	// RollMemory is the memory for the indexes of queries over whole mail files, in bytes; 0 means 128 MB. One mail
 	// file may use at most half of it. A message needs about 60 bytes.
 	RollMemory int64
+	// KeepDeleted is the time for which a deleted message can be recovered; 0 means not at all.
+	KeepDeleted time.Duration
 }
 
 // Service opens mail files.
@@ -527,8 +530,11 @@ func roomIn(r *store.Reader, who *note.Who, h *layout.Folder, more uint64) error
 // CheckQuota returns ErrOverQuota if a mail file has no room for more bytes.
 func CheckQuota(r *store.Reader, more uint64) error {
 	info := r.Info()
-	if info.Quota > 0 && r.Counters().Size+more > info.Quota {
-		return fmt.Errorf("%w: %d of %d bytes are used", ErrOverQuota, r.Counters().Size, info.Quota)
+	if info.Quota == 0 {
+		return nil
+	}
+	if used := Used(r); used+more > info.Quota {
+		return fmt.Errorf("%w: %d of %d bytes are used", ErrOverQuota, used, info.Quota)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (o *opened) settle(ctx context.Context, seen, remove []uint32) error {
 		if err != nil {
 			return err
 		}
-		return each(remove, func(id note.ID) error { return w.RemoveFrom(id, o.folder) })
+		return each(remove, func(id note.ID) error { return o.f.expunge(w, id, o.folder) })
 	})
 }
 

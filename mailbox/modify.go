@@ -260,7 +260,7 @@ func (o *opened) expungeSome(w *store.Writer, ranges []Range) (more bool, err er
 	for _, uid := range gone {
 		id, err := w.Member(o.folder, uid)
 		if err == nil {
-			err = w.RemoveFrom(id, o.folder)
+			err = o.f.expunge(w, id, o.folder)
 		}
 		if err != nil {
 			return false, err

@@ -32,7 +32,7 @@ func Muted(r *store.Reader, thread note.UNID) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if hasKeyword(row, MutedKeyword) {
+		if hasKeyword(row, MutedKeyword) && !deleted(r, row) {
 			return true, nil
 		}
 	}

@@ -3,6 +3,7 @@ package mailbox_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"doublet/mailbox"
 	"doublet/note"
@@ -124,12 +125,16 @@ func TestHidden(t *testing.T) {
 	}
 	w.must(w.s.Read(w.ctx, note.System, w.db, func(r *store.Reader) error {
 		return r.Notes(1, func(_ note.ID, n *layout.Note) bool {
-			if n.Class == note.Document {
+			if n.Class == note.Document && !n.Hidden() {
 				t.Error("a message is left")
 			}
 			return true
 		})
 	}))
+	if list, _, err := w.mf.Recoverable(w.ctx, time.Time{}); err != nil || len(list) != 20 ||
+		list[0].Folders[0].Name != mailbox.Inbox {
+		t.Errorf("%d can be recovered: %v", len(list), err)
+	}
 }
 
 // TestCopyRenamed renames a folder during a copy in parts. The whole copy arrives under the new name. A copy that fails

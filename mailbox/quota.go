@@ -11,6 +11,15 @@ import (
 // Usage holds the size of a mail file and its quota, in bytes; Limit 0 means no limit.
 type Usage struct{ Used, Limit uint64 }
 
+// Used returns the bytes of a mail file that count towards its quota. Deleted messages that can be recovered do not.
+func Used(r *store.Reader) uint64 {
+	size := r.Counters().Size
+	for _, h := range bins(r) {
+		size -= min(size, h.Size)
+	}
+	return size
+}
+
 // Usage returns the usage of the mail file. It returns store.ErrDenied unless the person may read or administer the
 // whole file: someone with access to one folder must not learn about the others.
 func (hd *handle) Usage(ctx context.Context) (u Usage, err error) {
@@ -18,7 +27,7 @@ func (hd *handle) Usage(ctx context.Context) (u Usage, err error) {
 		if r.Rights()&(note.Read|note.Administer) == 0 {
 			return store.ErrDenied
 		}
-		u = Usage{r.Counters().Size, r.Info().Quota}
+		u = Usage{Used(r), r.Info().Quota}
 		return nil
 	})
 	return u, err

@@ -54,7 +54,7 @@ func (d *Reading) rowOf(u note.UNID) (*layout.Note, error) {
 		return nil, ignoreGone(err)
 	}
 	row, err := d.r.Note(id)
-	if err != nil || row.Stub {
+	if err != nil || row.Stub || deleted(d.r, row) {
 		return nil, ignoreGone(err)
 	}
 	return row, nil
@@ -103,7 +103,8 @@ func answered(r *store.Reader, row *layout.Note, of note.ID) (bool, error) {
 			}
 			continue
 		}
-		if !isMessage(other) || other.UNID == row.UNID || other.Date < row.Date || written(r, other) {
+		if !isMessage(other) || other.UNID == row.UNID || other.Date < row.Date || written(r, other) ||
+			deleted(r, other) {
 			continue
 		}
 		hash, err := messageHash(r, id)

@@ -197,9 +197,10 @@ func (l *roll) load(ctx context.Context, r *store.Reader, room int64) error {
 		l.entries = make([]rollEntry, 0, n+n/16)
 	}
 	var inner error
+	kept := bins(r)
 	err := r.Notes(0, func(id note.ID, n *layout.Note) bool {
-		if !isMessage(n) {
-			return true
+		if !isMessage(n) || isIn(n, kept) && n.Hidden() {
+			return true // one that is recovered later makes the roll load again
 		}
 		l.entries = append(l.entries, l.entry(id, n))
 		if len(l.entries)%1024 == 0 {

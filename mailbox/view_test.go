@@ -30,10 +30,18 @@ type world struct {
 	committed func()
 }
 
+// keepDeleted is the time for which deleted messages can be recovered.
+const keepDeleted = 14 * 24 * time.Hour
+
 // newWorld creates a store with one mail file. The store is checked when the test ends.
 func newWorld(t *testing.T, quota uint64) *world {
 	t.Helper()
-	w := &world{t: t, f: env.TestRealTime(t), ctx: context.Background()}
+	return newWorldOn(t, env.TestRealTime(t), quota)
+}
+
+func newWorldOn(t *testing.T, f *env.Fixture, quota uint64) *world {
+	t.Helper()
+	w := &world{t: t, f: f, ctx: context.Background()}
 	var err error
 	w.s, err = store.Open(w.f.Env, "data", store.Options{
 		FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, CacheSize: 1 << 20, LogSyncInterval: 20 * time.Microsecond,
@@ -60,7 +68,7 @@ func newWorld(t *testing.T, quota uint64) *world {
 			t.Error(err)
 		}
 	})
-	w.svc = mailbox.New(w.s, w.f.Env, mailbox.Options{MessageSize: 1 << 20})
+	w.svc = mailbox.New(w.s, w.f.Env, mailbox.Options{MessageSize: 1 << 20, KeepDeleted: keepDeleted})
 	w.who = note.Who{Person: w.s.UNID()}
 	if w.db, err = w.svc.Make(w.ctx, w.who.Person, "alice", quota, 0); err != nil {
 		t.Fatal(err)

@@ -122,6 +122,7 @@ func (h *house) openFiles() (err error) {
 	s.Mailbox = mailbox.New(s.Store, h.env, mailbox.Options{
 		MessageSize: int(limits.MessageSize), Limits: mime.Limits{Depth: limits.MIMEDepth,
 			HeaderBytes: int(limits.HeaderBytes)},
+		KeepDeleted: h.cfg.Mail.KeepDeleted.Duration,
 	})
 	s.Groupware = groupware.New(s.Store, h.env, groupware.Options{})
 	s.Replica = replica.New(s.Store, s.Mailbox, h.env, replica.Options{

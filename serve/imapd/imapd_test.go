@@ -136,6 +136,7 @@ type settings struct {
 	far     bool // clients seem to connect from another machine
 	message int  // maximum message size
 	quota   uint64
+	keep    time.Duration // for which deleted messages can be recovered
 }
 
 func open(t testing.TB, o settings) *house {
@@ -155,7 +156,8 @@ func open(t testing.TB, o settings) *house {
 	if o.message == 0 {
 		o.message = 1 << 20
 	}
-	h.people = &people{mail: mailbox.New(h.store, h.env.Env, mailbox.Options{MessageSize: o.message}),
+	h.people = &people{mail: mailbox.New(h.store, h.env.Env, mailbox.Options{MessageSize: o.message,
+		KeepDeleted: o.keep}),
 		accounts: map[string]directory.Person{}}
 	for i, name := range []string{"alice", "bob", "carol"} {
 		who := note.Who{Person: note.UNID{15: byte(i + 1)}}
@@ -239,6 +241,7 @@ func TestScenarios(t *testing.T) {
 		"tls":     {tls: true},
 		"far":     {far: true},
 		"farttls": {far: true, tls: true},
+		"kept":    {keep: time.Hour},
 		"small":   {message: 1000, Config: Config{Memory: listen.NewBudget(900)}},
 	}
 	for kind, o := range kinds {

@@ -41,6 +41,9 @@ var methods = map[string]method{
 	"SnoozedEmail/get": {jmap.Snooze, snoozedGet},
 	"SnoozedEmail/set": {jmap.Snooze, snoozedSet},
 
+	"DeletedEmail/get":     {jmap.Recovery, deletedGet},
+	"DeletedEmail/restore": {jmap.Recovery, deletedRestore},
+
 	"Identity/get":                 {jmap.SubmissionURN, identityGet},
 	"Identity/changes":             {jmap.SubmissionURN, identityChanges},
 	"Identity/set":                 {jmap.SubmissionURN, identitySet},

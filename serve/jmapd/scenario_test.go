@@ -225,6 +225,9 @@ func (p *player) step(line string, more []string) {
 		p.w.ok(err)
 		p.w.ok(p.w.waker.Run(bg))
 		p.w.ok(p.w.sources.Run(bg))
+	case word == "purge":
+		_, err := p.w.files.PurgeRecoverable(bg, p.w.who[p.who].Database)
+		p.w.ok(err)
 	case word == "share":
 		f := strings.Fields(rest)
 		rights := note.Rights(0)

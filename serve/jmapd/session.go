@@ -14,8 +14,8 @@ import (
 // capabilities are those that a request may list in using.
 var capabilities = []string{jmap.Core, jmap.Mail, jmap.SubmissionURN, jmap.VacationResponse, jmap.Quota, jmap.Blob,
 	jmap.MDN, jmap.Contacts, jmap.Calendars, jmap.CalendarsParse, jmap.Search, jmap.Recipients, jmap.Senders,
-	jmap.Snooze, jmap.Preferences, jmap.Feeds, jmap.Rooms, jmap.Sieve, jmap.Rules, jmap.Principals, jmap.Availability,
-	jmap.Tasks, jmap.WebSocket,
+	jmap.Snooze, jmap.Recovery, jmap.Preferences, jmap.Feeds, jmap.Rooms, jmap.Sieve, jmap.Rules, jmap.Principals,
+	jmap.Availability, jmap.Tasks, jmap.WebSocket,
 	jmap.WebPushVAPID}
 
 // has reports whether a request may use a capability. Principals is not available if the directory is private.
@@ -233,6 +233,7 @@ func (s *Server) appendAccount(o *jmap.Writer, ctx context.Context, c *Caller, a
 		caps.Raw(jmap.Recipients, "{}")
 		caps.Raw(jmap.Senders, "{}")
 		caps.Raw(jmap.Snooze, "{}")
+		caps.Raw(jmap.Recovery, "{}")
 		caps.Raw(jmap.Preferences, "{}")
 		caps.Object(jmap.Sieve, putSieveCapability)
 		caps.Raw(jmap.Rules, "{}")

@@ -68,6 +68,9 @@ func (farFeeds) Get(_ context.Context, url, _, _ string) (*webcal.Answer, error)
 		"DTSTART:20260301T100000Z\nSUMMARY:Match\nEND:VEVENT\nEND:VCALENDAR\n")}, nil
 }
 
+// keepDeleted is the time for which deleted messages can be restored.
+const keepDeleted = 14 * 24 * time.Hour
+
 type settings struct {
 	Limits
 	message    int
@@ -100,7 +103,8 @@ func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
 	if o.recipients == 0 {
 		o.recipients = 20
 	}
-	w.files = mailbox.New(w.store, fix.Env, mailbox.Options{MessageSize: o.message, RollMemory: o.rolls})
+	w.files = mailbox.New(w.store, fix.Env, mailbox.Options{MessageSize: o.message, RollMemory: o.rolls,
+		KeepDeleted: keepDeleted})
 	w.groupware = groupware.New(w.store, fix.Env, groupware.Options{})
 	w.waker = w.files.NewWaker()
 	tree := stat.New(fix.Clock)

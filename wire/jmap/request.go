@@ -23,6 +23,7 @@ const (
 	Recipients       = "urn:doublet:jmap:recipients"
 	Senders          = "urn:doublet:jmap:senders"
 	Snooze           = "urn:doublet:jmap:snooze"
+	Recovery         = "urn:doublet:jmap:recovery"
 	Preferences      = "urn:doublet:jmap:preferences"
 	Feeds            = "urn:doublet:jmap:feeds"
 	Tasks            = "urn:ietf:params:jmap:tasks"

@@ -32,6 +32,7 @@ type Config struct {
 	Filter    Filter    `toml:"filter"`
 	Reports   Reports   `toml:"reports"`
 	Sign      Sign      `toml:"sign"`
+	Mail      Mail      `toml:"mail"`
 	Router    Router    `toml:"router"`
 	Journal   Journal   `toml:"journal"`
 	DNS       DNS       `toml:"dns"`
@@ -289,6 +290,11 @@ type Probes struct {
 	TestMail   string   `toml:"test_mail" default:""`
 	Blocklists string   `toml:"blocklists" default:""`
 	Addresses  string   `toml:"addresses" default:""`
+}
+
+// Mail is the section [mail].
+type Mail struct {
+	KeepDeleted Duration `toml:"keep_deleted" default:"336h" min:"0s" max:"87600h"`
 }
 
 // Router is the section [router].

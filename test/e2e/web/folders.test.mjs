@@ -108,6 +108,15 @@ test("a folder that is deleted is in Trash with its mail, comes back by undo, an
   await page.reload();
   await page.waitForSelector(".list .bar h2:has-text('Trash')");
   assert.equal(await page.locator(".folder:has-text('Deleted plans')").count(), 0);
+
+  // A message that was emptied is restored. Its folder is gone, so it comes to the inbox.
+  await page.click(".list .recover >> text=Recover deleted messages");
+  await page.click("dialog li:has-text('Kept in its folder') >> text=Restore");
+  await page.waitForSelector(".toast:has-text('Restored to Inbox')");
+  await page.waitForSelector("dialog li:has-text('Kept in its folder')", { state: "detached" });
+  await page.keyboard.press("Escape");
+  await page.click(".folder:has-text('Inbox')");
+  await row(page, "Kept in its folder").waitFor();
   assert.deepEqual(page.wrong, []);
 });
 

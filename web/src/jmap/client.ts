@@ -58,6 +58,7 @@ const using = [
   "urn:doublet:jmap:recipients",
   "urn:doublet:jmap:senders",
   "urn:doublet:jmap:snooze",
+  "urn:doublet:jmap:recovery",
   "urn:doublet:jmap:preferences",
   "urn:doublet:jmap:feeds",
   "urn:doublet:jmap:rooms",

@@ -50,6 +50,7 @@ export type Sheet =
   | { kind: "redirect"; id: Id }
   | { kind: "rule"; id: Id }
   | { kind: "scheduled" }
+  | { kind: "deleted" }
   | { kind: "preview"; of: Id; at: number }
   | { kind: "palette"; mode: "all" | "move" | "go" | "label" };
 

@@ -29,6 +29,7 @@ import { Tool } from "./tool";
 import { forgetWriting, resume, unfinished } from "./writing";
 
 const LeaveTool = lazy(() => import("./sender").then((m) => m.LeaveTool));
+const RecoverLink = lazy(() => import("./deleted").then((m) => m.RecoverLink));
 const Filters = lazy(() => import("./filters").then((m) => m.Filters));
 const Terms = lazy(() => import("./terms").then((m) => m.Terms));
 
@@ -64,6 +65,7 @@ export function List() {
           <button class="button" onClick={() => void forgetWriting(k.draft.key)}>{t("discard")}</button>
         </p>
       ))}
+      {box?.role === "trash" && !where.search && account.value === home.value && offers("urn:doublet:jmap:recovery") && <Suspense><RecoverLink /></Suspense>}
       {where.search ? <Suspense><Terms /></Suspense> : <Suspense><Filters /></Suspense>}
       <Rows />
     </section>

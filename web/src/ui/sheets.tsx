@@ -3,6 +3,7 @@ import { sheet } from "../state/screen";
 import { t } from "../text";
 import { Ask, Frame } from "./above";
 
+const Deleted = lazy(() => import("./deleted").then((m) => m.Deleted));
 const Help = lazy(() => import("./palette").then((m) => m.Help));
 const Palette = lazy(() => import("./palette").then((m) => m.Palette));
 const Preview = lazy(() => import("./preview").then((m) => m.Preview));
@@ -25,5 +26,6 @@ export function Sheets() {
     case "redirect": return <Redirect id={s.id} />;
     case "rule": return <RuleFrom key={s.id} id={s.id} />;
     case "scheduled": return <Scheduled />;
+    case "deleted": return <Deleted />;
   }
 }
