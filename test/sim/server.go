@@ -117,7 +117,7 @@ func (s *server) boot() error {
 	if s.store, err = store.Open(e, "data", s.options()); err != nil {
 		return err
 	}
-	s.mail = mailbox.New(s.store, e, mailbox.Options{})
+	s.mail = mailbox.New(s.store, e, mailbox.Options{KeepDeleted: 24 * time.Hour})
 	if s.id.IsZero() { // the first start, before there is a cluster
 		s.dir, err = directory.Open(s.store, e, password.New(e, 1, 1), directory.Options{Domain: "example.com"})
 		return err
