@@ -45,6 +45,7 @@ type Range struct{ From, To time.Time }
 // Archive is the list of an archive's steps.
 type Archive struct {
 	blobs     blob.Store
+	keys      blob.Keys
 	timelines []*timeline // in ascending order of their starts
 }
 
@@ -63,13 +64,13 @@ type named struct {
 	blob    blob.Info
 }
 
-// Open lists an archive.
-func Open(ctx context.Context, blobs blob.Store) (*Archive, error) {
-	list, err := blobs.List(ctx, folder)
+// Open lists an archive. keys decrypt its steps; without an identity, encrypted ones can only be listed.
+func Open(ctx context.Context, blobs blob.Store, keys blob.Keys) (*Archive, error) {
+	list, err := blobs.List(ctx, folder+"/")
 	if err != nil {
 		return nil, err
 	}
-	a := &Archive{blobs: blobs}
+	a := &Archive{blobs: blobs, keys: keys}
 	for _, b := range list {
 		parts := strings.Split(b.Name, "/")
 		if len(parts) != 3 {
@@ -268,6 +269,12 @@ func (a *Archive) read(ctx context.Context, timeline string, n named) (*step, er
 	}
 	if err != nil {
 		return nil, err
+	}
+	if b, err = a.keys.Unseal(b); errors.Is(err, blob.ErrForged) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", n.blob.Name, err)
 	}
 	s, err := decode(b)
 	if err != nil {

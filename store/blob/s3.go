@@ -1,0 +1,344 @@
+package blob
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	gosync "sync"
+	"time"
+
+	"doublet/env"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+const (
+	// partSize is the number of bytes of a part of an object, and the size above which it is uploaded in parts. A
+	// writer holds one part in memory.
+	partSize = 16 << 20
+	// maxParts is the number of parts from which on parts are larger. S3 permits 10,000.
+	maxParts = 9000
+	// attempts bounds the attempts of a request. The library waits between two of them, up to a second.
+	attempts = 4
+	// window and ahead are the numbers of bytes that a reader fetches at a time: elsewhere, and where it reads on.
+	window, ahead = 64 << 10, 1 << 20
+	// idleConnections bounds the connections that wait for another request.
+	idleConnections = 4
+)
+
+// s3 is a Place in a bucket.
+type s3 struct {
+	at     s3URL
+	client minio.Core
+}
+
+// openS3 returns the place that an S3 URL names. It does not connect.
+func openS3(e *env.Env, text string) (Place, error) {
+	at, err := parseS3(text)
+	if err != nil {
+		return nil, err
+	}
+	creds := credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.EnvMinio{}})
+	if at.credentials != "" {
+		creds = credentials.NewFileAWSCredentials(at.credentials, at.profile)
+	}
+	if v, err := creds.GetWithContext(nil); err != nil || v.AccessKeyID == "" {
+		return nil, errors.Join(fmt.Errorf("%s: no credentials: name a file with credentials=, or set AWS_ACCESS_KEY_ID "+
+			"and AWS_SECRET_ACCESS_KEY", text), err)
+	}
+	client, err := minio.NewCore(at.host, &minio.Options{
+		Creds: creds, Secure: at.secure, Region: at.region, MaxRetries: attempts, Transport: transport(e, at.timeout),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", text, err)
+	}
+	return &s3{at: at, client: *client}, nil
+}
+
+// transport returns a transport whose connections fail after a time without progress.
+func transport(e *env.Env, timeout time.Duration) http.RoundTripper {
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
+			c, err := e.Dial(network, address, timeout)
+			if err != nil {
+				return nil, err
+			}
+			return &moving{c, timeout}, nil
+		},
+		TLSHandshakeTimeout: timeout, ResponseHeaderTimeout: timeout, IdleConnTimeout: timeout,
+		MaxIdleConnsPerHost: idleConnections, ForceAttemptHTTP2: true,
+		DisableCompression: true, // a range of an object is not a whole stream
+	}
+}
+
+// moving is a connection on which each read and write has a deadline.
+type moving struct {
+	net.Conn
+	timeout time.Duration
+}
+
+func (m *moving) Read(p []byte) (int, error) {
+	if err := m.SetReadDeadline(env.Deadline(m.timeout)); err != nil {
+		return 0, err
+	}
+	return m.Conn.Read(p)
+}
+
+func (m *moving) Write(p []byte) (int, error) {
+	if err := m.SetWriteDeadline(env.Deadline(m.timeout)); err != nil {
+		return 0, err
+	}
+	return m.Conn.Write(p)
+}
+
+func (s *s3) key(name string) string { return s.at.prefix + name }
+
+// failed returns the error of a request.
+func (s *s3) failed(what, name string, err error) error {
+	if r := minio.ToErrorResponse(err); r.Code == minio.NoSuchKey {
+		return fmt.Errorf("%w: %s", ErrNotFound, name)
+	}
+	return fmt.Errorf("%w: %s s3://%s/%s: %w", ErrAway, what, s.at.bucket, s.key(name), err)
+}
+
+// Put implements Store.
+func (s *s3) Put(ctx context.Context, name string, content []byte) error {
+	return s.put(ctx, name, bytes.NewReader(content), int64(len(content)))
+}
+
+// put uploads size bytes of r. The server checks the MD5 of each part.
+func (s *s3) put(ctx context.Context, name string, r io.Reader, size int64) error {
+	part := uint64(partSize)
+	for int64(part)*maxParts < size {
+		part *= 2
+	}
+	info, err := s.client.Client.PutObject(ctx, s.at.bucket, s.key(name), r, size, minio.PutObjectOptions{
+		ContentType: "application/octet-stream", SendContentMd5: true, PartSize: part, NumThreads: 1})
+	if err == nil && info.ETag == "" {
+		err = errors.New("the answer is not that of an S3-compatible store: it has no ETag")
+	}
+	if err != nil {
+		return s.failed("write", name, err)
+	}
+	return nil
+}
+
+// Write implements Place. An object has its name from the start, so that large content is read once before, for the
+// name.
+func (s *s3) Write(ctx context.Context, dir string, from Source, size int64, name func() string) error {
+	if size <= partSize {
+		b := make([]byte, size)
+		if _, err := io.ReadFull(from, b); err != nil {
+			return fmt.Errorf("blob: read what is written to %s: %w", dir, err)
+		}
+		return s.Put(ctx, dir+"/"+name(), b)
+	}
+	if n, err := io.CopyBuffer(io.Discard, struct{ io.Reader }{from}, make([]byte, chunk)); err != nil || n != size {
+		return errors.Join(fmt.Errorf("blob: read what is written to %s: %d bytes of %d", dir, n, size), err)
+	}
+	if err := from.Reset(); err != nil {
+		return err
+	}
+	base := name()
+	if err := s.put(ctx, dir+"/"+base, struct{ io.Reader }{from}, size); err != nil {
+		return err
+	}
+	if name() != base {
+		return errors.Join(fmt.Errorf("blob: content of %s/%s changed while it was uploaded", dir, base),
+			s.Remove(ctx, dir+"/"+base))
+	}
+	return nil
+}
+
+// Sync implements Place. An upload that succeeded is durable.
+func (s *s3) Sync(ctx context.Context, _ string) error { return ctx.Err() }
+
+// Get implements Store.
+func (s *s3) Get(ctx context.Context, name string, limit int64) ([]byte, error) {
+	var b []byte
+	err := s.again(ctx, func() error {
+		body, info, _, err := s.client.GetObject(ctx, s.at.bucket, s.key(name), minio.GetObjectOptions{Checksum: true})
+		if err != nil {
+			return s.failed("read", name, err)
+		}
+		defer body.Close()
+		if info.Size > limit {
+			return fmt.Errorf("%w: %s has %d bytes, of which at most %d are read", ErrTooLarge, name, info.Size, limit)
+		}
+		if b, err = io.ReadAll(io.LimitReader(body, limit+1)); err == nil && int64(len(b)) != info.Size {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return s.failed("read", name, err)
+		}
+		return nil
+	})
+	return b, err
+}
+
+// again tries a read again whose body broke off. The library does so only until the body begins.
+func (s *s3) again(ctx context.Context, read func() error) (err error) {
+	for range attempts {
+		err = read()
+		if !errors.Is(err, io.ErrUnexpectedEOF) || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// List implements Store.
+func (s *s3) List(ctx context.Context, prefix string) (out []Info, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for o := range s.client.ListObjectsIter(ctx, s.at.bucket,
+		minio.ListObjectsOptions{Prefix: s.key(prefix), Recursive: true}) {
+		if o.Err != nil {
+			return nil, s.failed("list", prefix, o.Err)
+		}
+		name, ok := strings.CutPrefix(o.Key, s.at.prefix)
+		if !ok || !strings.HasPrefix(name, prefix) {
+			return nil, s.failed("list", prefix, fmt.Errorf("the answer names another object: %.200q", o.Key))
+		}
+		out = append(out, Info{name, o.Size})
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(out, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// Remove implements Store.
+func (s *s3) Remove(ctx context.Context, name string) error {
+	err := s.client.RemoveObject(ctx, s.at.bucket, s.key(name), minio.RemoveObjectOptions{})
+	if err != nil && minio.ToErrorResponse(err).Code != minio.NoSuchKey {
+		return s.failed("remove", name, err)
+	}
+	return nil
+}
+
+// Usage implements Place.
+func (s *s3) Usage() (vfs.DiskUsage, error) { return vfs.DiskUsage{}, vfs.ErrUnsupported }
+
+// locks holds the buckets and prefixes that this process changes.
+var locks struct {
+	gosync.Mutex
+	held map[string]bool
+}
+
+// errLocked means that this process changes the place already.
+var errLocked = errors.New("in use by this server")
+
+// lock is a held lock of a bucket's prefix.
+type lock string
+
+// Close implements io.Closer.
+func (l lock) Close() error {
+	locks.Lock()
+	defer locks.Unlock()
+	delete(locks.held, string(l))
+	return nil
+}
+
+// Lock implements Place.
+func (s *s3) Lock(context.Context) (io.Closer, error) {
+	l := lock(s.at.host + " " + s.at.bucket + "/" + s.at.prefix)
+	locks.Lock()
+	defer locks.Unlock()
+	if locks.held[string(l)] {
+		return nil, errLocked
+	}
+	if locks.held == nil {
+		locks.held = map[string]bool{}
+	}
+	locks.held[string(l)] = true
+	return l, nil
+}
+
+// object is an open object. It fetches more than it was asked for, because each request takes a round trip.
+type object struct {
+	*s3
+	ctx  context.Context
+	name string
+	size int64
+
+	mu   gosync.Mutex // guards the fields below
+	from int64        // offset of have
+	have []byte
+}
+
+// Open implements Place.
+func (s *s3) Open(ctx context.Context, name string) (Reader, error) {
+	info, err := s.client.StatObject(ctx, s.at.bucket, s.key(name), minio.StatObjectOptions{})
+	if err != nil {
+		return nil, s.failed("read", name, err)
+	}
+	return &object{s3: s, ctx: ctx, name: name, size: info.Size}, nil
+}
+
+// Size implements Reader.
+func (o *object) Size() int64 { return o.size }
+
+// Close implements Reader.
+func (o *object) Close() error { return nil }
+
+// ReadAt implements Reader.
+func (o *object) ReadAt(p []byte, off int64) (n int, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for n < len(p) {
+		if off >= o.size {
+			return n, io.EOF
+		}
+		if off < o.from || off >= o.from+int64(len(o.have)) {
+			if err := o.fetch(off, int64(len(p)-n)); err != nil {
+				return n, err
+			}
+		}
+		k := copy(p[n:], o.have[off-o.from:])
+		n, off = n+k, off+int64(k)
+	}
+	return n, nil
+}
+
+// fetch reads at least want bytes from an offset on, or up to the end. The caller holds mu.
+func (o *object) fetch(off, want int64) error {
+	most := int64(window)
+	if off == o.from+int64(len(o.have)) {
+		most = ahead
+	}
+	most = min(max(most, want), o.size-off, partSize)
+	var opts minio.GetObjectOptions
+	if err := opts.SetRange(off, off+most-1); err != nil {
+		return err
+	}
+	b := make([]byte, most)
+	err := o.again(o.ctx, func() error {
+		body, info, _, err := o.client.GetObject(o.ctx, o.at.bucket, o.key(o.name), opts)
+		if err != nil {
+			return o.failed("read", o.name, err)
+		}
+		defer body.Close()
+		if info.Size != most {
+			return o.failed("read", o.name, fmt.Errorf("%d bytes for a range of %d", info.Size, most))
+		}
+		if _, err = io.ReadFull(body, b); err != nil {
+			return o.failed("read", o.name, err)
+		}
+		return nil
+	})
+	if err == nil {
+		o.from, o.have = off, b
+	}
+	return err
+}
