@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -30,6 +31,8 @@ const (
 	attempts = 4
 	// window and ahead are the numbers of bytes that a reader fetches at a time: elsewhere, and where it reads on.
 	window, ahead = 64 << 10, 1 << 20
+	// listingHead is the number of bytes in which a listing has its first element.
+	listingHead = 512
 	// idleConnections bounds the connections that wait for another request.
 	idleConnections = 4
 )
@@ -65,7 +68,7 @@ func openS3(e *env.Env, text string) (Place, error) {
 
 // transport returns a transport whose connections fail after a time without progress.
 func transport(e *env.Env, timeout time.Duration) http.RoundTripper {
-	return &http.Transport{
+	return listings{&http.Transport{
 		Proxy: http.ProxyFromEnvironment,
 		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
 			c, err := e.Dial(network, address, timeout)
@@ -77,7 +80,30 @@ func transport(e *env.Env, timeout time.Duration) http.RoundTripper {
 		TLSHandshakeTimeout: timeout, ResponseHeaderTimeout: timeout, IdleConnTimeout: timeout,
 		MaxIdleConnsPerHost: idleConnections, ForceAttemptHTTP2: true,
 		DisableCompression: true, // a range of an object is not a whole stream
+	}}
+}
+
+// listings checks that the answer to a request for a listing is one. The library takes a page of HTML for an empty
+// listing, and a place that is away must not be taken for an empty one.
+type listings struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (l listings) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.RoundTripper.RoundTrip(r)
+	if err != nil || resp.StatusCode != http.StatusOK || r.URL.Query().Get("list-type") == "" {
+		return resp, err
 	}
+	body := bufio.NewReaderSize(resp.Body, listingHead)
+	head, err := body.Peek(listingHead)
+	if !bytes.Contains(head, []byte("<ListBucketResult")) {
+		err = errors.Join(errors.New("the answer is not a listing of an S3-compatible store"), err)
+		return nil, errors.Join(err, resp.Body.Close())
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, resp.Body}
+	return resp, nil
 }
 
 // moving is a connection on which each read and write has a deadline.
