@@ -16,6 +16,7 @@ import (
 	"doublet/admin"
 	"doublet/admin/render"
 	"doublet/cmd/doublet/config"
+	"doublet/store/blob"
 
 	"github.com/spf13/cobra"
 )
@@ -187,6 +188,14 @@ func missing(cmd *cobra.Command, name, help string) error {
 	return &exitError{exitUsage, fmt.Errorf("--%s is missing (%s): see %s --help", name, help, cmd.CommandPath())}
 }
 
+// absolute returns a path that the server, which has another working folder, understands too. A bucket is no path.
+func absolute(path string) (string, error) {
+	if blob.IsS3(path) {
+		return path, nil
+	}
+	return filepath.Abs(path)
+}
+
 // arguments returns the arguments of a command line as a JSON object. It omits flags that are not set.
 func (a *app) arguments(cmd *cobra.Command, v *admin.Verb, args []string) (json.RawMessage, error) {
 	m := map[string]any{}
@@ -200,7 +209,7 @@ func (a *app) arguments(cmd *cobra.Command, v *admin.Verb, args []string) (json.
 				continue
 			}
 			if m[p.Name], args = args[0], args[1:]; p.File {
-				m[p.Name], err = filepath.Abs(m[p.Name].(string))
+				m[p.Name], err = absolute(m[p.Name].(string))
 			}
 		case p.Name == "lines" && a.json:
 			m[p.Name] = true
@@ -213,6 +222,9 @@ func (a *app) arguments(cmd *cobra.Command, v *admin.Verb, args []string) (json.
 			}
 		default:
 			m[p.Name], err = flagValue(cmd, flagName(p.Name), p.Kind)
+			if path, ok := m[p.Name].(string); ok && p.File && path != "" {
+				m[p.Name], err = absolute(path)
+			}
 		}
 		if err != nil {
 			return nil, err

@@ -49,13 +49,9 @@ func openS3(e *env.Env, text string) (Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	creds := credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.EnvMinio{}})
+	creds := credentials.New(&required{&credentials.EnvAWS{}})
 	if at.credentials != "" {
-		creds = credentials.NewFileAWSCredentials(at.credentials, at.profile)
-	}
-	if v, err := creds.GetWithContext(nil); err != nil || v.AccessKeyID == "" {
-		return nil, errors.Join(fmt.Errorf("%s: no credentials: name a file with credentials=, or set AWS_ACCESS_KEY_ID "+
-			"and AWS_SECRET_ACCESS_KEY", text), err)
+		creds = credentials.New(&required{&credentials.FileAWSCredentials{Filename: at.credentials, Profile: at.profile}})
 	}
 	client, err := minio.NewCore(at.host, &minio.Options{
 		Creds: creds, Secure: at.secure, Region: at.region, MaxRetries: attempts, Transport: transport(e, at.timeout),
@@ -64,6 +60,22 @@ func openS3(e *env.Env, text string) (Place, error) {
 		return nil, fmt.Errorf("%s: %w", text, err)
 	}
 	return &s3{at: at, client: *client}, nil
+}
+
+// required fails where its provider has no credentials. The library would send requests without a signature.
+type required struct{ credentials.Provider }
+
+// Retrieve implements credentials.Provider.
+func (r *required) Retrieve() (credentials.Value, error) { return r.RetrieveWithCredContext(nil) }
+
+// RetrieveWithCredContext implements credentials.Provider.
+func (r *required) RetrieveWithCredContext(c *credentials.CredContext) (credentials.Value, error) {
+	v, err := r.Provider.RetrieveWithCredContext(c)
+	if err != nil || v.AccessKeyID == "" || v.SecretAccessKey == "" {
+		return v, errors.Join(errors.New("no credentials: name a file with credentials=, or set AWS_ACCESS_KEY_ID and "+
+			"AWS_SECRET_ACCESS_KEY"), err)
+	}
+	return v, nil
 }
 
 // transport returns a transport whose connections fail after a time without progress.

@@ -241,6 +241,20 @@ func TestS3WrongKey(t *testing.T) {
 	}
 }
 
+// TestS3NoCredentials uses a file of credentials that does not exist yet. The place is away until it does.
+func TestS3NoCredentials(t *testing.T) {
+	t.Parallel()
+	s := s3test.New(t)
+	text := strings.Replace(s.Place("x", "30s"), "credentials=", "credentials=%2Fnowhere", 1)
+	p, err := blob.Open(env.Real(slog.New(slog.DiscardHandler)), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Put(ctx, "a", nil); !errors.Is(err, blob.ErrAway) || !strings.Contains(err.Error(), "no credentials") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestS3URL parses places.
 func TestS3URL(t *testing.T) {
 	t.Parallel()
