@@ -106,7 +106,7 @@ func sorted(steps []named) []named {
 // readThrough reads the blob named through. One that is malformed counts as missing.
 func (t *timeline) readThrough(ctx context.Context, blobs blob.Store, name string) error {
 	b, err := blobs.Get(ctx, name, 1<<10)
-	if errors.Is(err, blob.ErrNotFound) {
+	if errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrDamaged) {
 		return nil
 	}
 	if err != nil {
@@ -266,6 +266,9 @@ func (a *Archive) read(ctx context.Context, timeline string, n named) (*step, er
 	b, err := a.blobs.Get(ctx, n.blob.Name, maxStep)
 	if errors.Is(err, blob.ErrNotFound) {
 		return nil, fmt.Errorf("%w: %s is missing", ErrDamaged, n.blob.Name)
+	}
+	if errors.Is(err, blob.ErrDamaged) {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if err != nil {
 		return nil, err

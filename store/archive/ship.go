@@ -277,7 +277,7 @@ func (s *Shipper) resume(ctx context.Context, st state) error {
 			return s.begin()
 		}
 		content, err := s.blobs.Get(ctx, b.Name, maxStep)
-		if err != nil {
+		if err != nil && !errors.Is(err, blob.ErrDamaged) {
 			return err
 		}
 		if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) == st.Sending.SHA256 {

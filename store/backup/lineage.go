@@ -144,7 +144,7 @@ func (r *repository) hasOf(incarnation uint64) bool {
 func (r *repository) readMark(ctx context.Context, in blob.Store, name string, v any) error {
 	b, err := in.Get(ctx, name, maxMark)
 	switch {
-	case errors.Is(err, blob.ErrNotFound), errors.Is(err, blob.ErrTooLarge):
+	case errors.Is(err, blob.ErrNotFound), errors.Is(err, blob.ErrTooLarge), errors.Is(err, blob.ErrDamaged):
 		return nil
 	case err != nil:
 		return fmt.Errorf("backup: %w", err)

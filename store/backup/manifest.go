@@ -27,7 +27,7 @@ const (
 func (r *repository) content(ctx context.Context, name string, most int64, left *int64) ([]byte, error) {
 	b, err := r.place.Get(ctx, name, min(most, *left))
 	switch {
-	case errors.Is(err, blob.ErrTooLarge), errors.Is(err, env.ErrNotRegular):
+	case errors.Is(err, blob.ErrTooLarge), errors.Is(err, blob.ErrDamaged), errors.Is(err, env.ErrNotRegular):
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	case err != nil:
 		return nil, fmt.Errorf("backup: %w", err)

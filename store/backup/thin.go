@@ -41,7 +41,7 @@ func periods(t time.Time) [4]string {
 
 // doomed returns the generations to remove, in ascending order. Only generations that count are chosen to stay. Those
 // after the latest one that counts stay too: one of them may be mended, or checked later. Without one that counts,
-// nothing is removed.
+// nothing is removed. One whose manifest cannot be read stays until an administrator prunes it.
 func (k Keep) doomed(list []Generation) (out []Generation) {
 	last := len(list) - 1
 	for last >= 0 && !list[last].counts() {
@@ -66,7 +66,7 @@ func (k Keep) doomed(list []Generation) (out []Generation) {
 		}
 	}
 	for i, g := range list[:last] {
-		if !stays[i] {
+		if !stays[i] && !g.unread {
 			out = append(out, g)
 		}
 	}

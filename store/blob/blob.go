@@ -18,6 +18,8 @@ var (
 	ErrNotFound = errors.New("blob: not found")
 	// ErrTooLarge means that a blob has more bytes than the caller reads.
 	ErrTooLarge = errors.New("blob: too large")
+	// ErrDamaged means that a blob differs from what was written, each time that it was read.
+	ErrDamaged = errors.New("blob: content does not match its checksum")
 	// ErrAway means that an S3-compatible store did not answer as it should. The same call may succeed later.
 	ErrAway = errors.New("blob: the store is away")
 )
@@ -34,7 +36,8 @@ type Store interface {
 	// Put writes a blob, durably and as a whole: after an error it has its old content, its new content, or does not
 	// exist if it did not before.
 	Put(ctx context.Context, name string, content []byte) error
-	// Get reads a blob. It returns ErrTooLarge if the blob has more than limit bytes.
+	// Get reads a blob. It returns ErrTooLarge if the blob has more than limit bytes. A folder has no checksums, so that
+	// it never returns ErrDamaged.
 	Get(ctx context.Context, name string, limit int64) ([]byte, error)
 	// List lists the blobs whose names begin with prefix, in ascending order of their names.
 	List(ctx context.Context, prefix string) ([]Info, error)

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -33,6 +35,8 @@ const (
 	window, ahead = 64 << 10, 1 << 20
 	// listingHead is the number of bytes in which a listing has its first element.
 	listingHead = 512
+	// sumName is the metadata of an object with the SHA-256 of its content.
+	sumName = "Sha256"
 	// idleConnections bounds the connections that wait for another request.
 	idleConnections = 4
 )
@@ -118,21 +122,22 @@ func (l listings) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// moving is a connection on which each read and write has a deadline.
+// moving is a connection that fails after a time without progress. A read waits for the answer while a slow upload
+// writes, so that each operation extends the deadline of both directions.
 type moving struct {
 	net.Conn
 	timeout time.Duration
 }
 
 func (m *moving) Read(p []byte) (int, error) {
-	if err := m.SetReadDeadline(env.Deadline(m.timeout)); err != nil {
+	if err := m.SetDeadline(env.Deadline(m.timeout)); err != nil {
 		return 0, err
 	}
 	return m.Conn.Read(p)
 }
 
 func (m *moving) Write(p []byte) (int, error) {
-	if err := m.SetWriteDeadline(env.Deadline(m.timeout)); err != nil {
+	if err := m.SetDeadline(env.Deadline(m.timeout)); err != nil {
 		return 0, err
 	}
 	return m.Conn.Write(p)
@@ -150,17 +155,20 @@ func (s *s3) failed(what, name string, err error) error {
 
 // Put implements Store.
 func (s *s3) Put(ctx context.Context, name string, content []byte) error {
-	return s.put(ctx, name, bytes.NewReader(content), int64(len(content)))
+	sum := sha256.Sum256(content)
+	return s.put(ctx, name, bytes.NewReader(content), int64(len(content)),
+		map[string]string{sumName: hex.EncodeToString(sum[:])})
 }
 
 // put uploads size bytes of r. The server checks the MD5 of each part.
-func (s *s3) put(ctx context.Context, name string, r io.Reader, size int64) error {
+func (s *s3) put(ctx context.Context, name string, r io.Reader, size int64, metadata map[string]string) error {
 	part := uint64(partSize)
 	for int64(part)*maxParts < size {
 		part *= 2
 	}
 	info, err := s.client.Client.PutObject(ctx, s.at.bucket, s.key(name), r, size, minio.PutObjectOptions{
-		ContentType: "application/octet-stream", SendContentMd5: true, PartSize: part, NumThreads: 1})
+		ContentType: "application/octet-stream", SendContentMd5: true, PartSize: part, NumThreads: 1,
+		UserMetadata: metadata})
 	if err == nil && info.ETag == "" {
 		err = errors.New("the answer is not that of an S3-compatible store: it has no ETag")
 	}
@@ -187,7 +195,7 @@ func (s *s3) Write(ctx context.Context, dir string, from Source, size int64, nam
 		return err
 	}
 	base := name()
-	if err := s.put(ctx, dir+"/"+base, struct{ io.Reader }{from}, size); err != nil {
+	if err := s.put(ctx, dir+"/"+base, struct{ io.Reader }{from}, size, nil); err != nil {
 		return err
 	}
 	if name() != base {
@@ -218,16 +226,20 @@ func (s *s3) Get(ctx context.Context, name string, limit int64) ([]byte, error) 
 		if err != nil {
 			return s.failed("read", name, err)
 		}
+		have := sha256.Sum256(b)
+		if want := info.UserMetadata[sumName]; want != "" && want != hex.EncodeToString(have[:]) {
+			return fmt.Errorf("%w: s3://%s/%s", ErrDamaged, s.at.bucket, s.key(name))
+		}
 		return nil
 	})
 	return b, err
 }
 
-// again tries a read again whose body broke off. The library does so only until the body begins.
+// again tries a read again whose body broke off, or arrived damaged. The library does so only until the body begins.
 func (s *s3) again(ctx context.Context, read func() error) (err error) {
 	for range attempts {
 		err = read()
-		if !errors.Is(err, io.ErrUnexpectedEOF) || ctx.Err() != nil {
+		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, ErrDamaged) || ctx.Err() != nil {
 			return err
 		}
 	}

@@ -27,6 +27,8 @@ const (
 	region = "eu-test-1"
 	access = "AKIATEST"
 	secret = "not a secret/of anybody"
+	// sumHeader is the metadata with the checksum of an object.
+	sumHeader = "X-Amz-Meta-Sha256"
 	// page is the number of objects in a page of a listing.
 	page = 7
 	// minPart is the least size of a part that is not the last, in bytes.
@@ -41,6 +43,8 @@ type Server struct {
 
 	mu      sync.Mutex // guards the fields below
 	objects map[string][]byte
+	// sums holds the metadata with the checksum that a client gave an object.
+	sums    map[string]string
 	uploads map[string]*upload
 	fault   Fault
 	when    func(*http.Request) bool
@@ -57,7 +61,7 @@ type upload struct {
 // New starts a server, which ends with the test.
 func New(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t, objects: map[string][]byte{}, uploads: map[string]*upload{}}
+	s := &Server{t: t, objects: map[string][]byte{}, sums: map[string]string{}, uploads: map[string]*upload{}}
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.http.Close)
 	s.credentials = filepath.Join(t.TempDir(), "credentials")
@@ -189,7 +193,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, key string, body 
 	case id != "":
 		return s.multipart(w, r, key, id, body)
 	case r.Method == http.MethodPut:
-		s.objects[key] = body
+		s.objects[key], s.sums[key] = body, r.Header.Get(sumHeader)
 		w.Header().Set("ETag", etag(body))
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		return s.get(w, r, key)
@@ -209,6 +213,9 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, key string) *fail {
 		return &fail{http.StatusNotFound, "NoSuchKey", key}
 	}
 	w.Header().Set("ETag", etag(b))
+	if sum := s.sums[key]; sum != "" {
+		w.Header().Set(sumHeader, sum)
+	}
 	w.Header().Set("Last-Modified", "Thu, 26 Nov 2026 12:00:00 GMT")
 	status, size := http.StatusOK, len(b)
 	if text := r.Header.Get("Range"); text != "" {
@@ -306,7 +313,7 @@ func (s *Server) multipart(w http.ResponseWriter, r *http.Request, key, id strin
 		}
 		whole = append(whole, b...)
 	}
-	s.objects[key] = whole
+	s.objects[key], s.sums[key] = whole, ""
 	delete(s.uploads, id)
 	answer(w, http.StatusOK, struct {
 		XMLName           xml.Name `xml:"CompleteMultipartUploadResult"`
