@@ -28,8 +28,8 @@ type BackupSettings struct {
 	Check backup.Level
 	// Recipient is empty, or the public keys to which backups are encrypted: see blob.ParseKeys.
 	Recipient string
-	// Policy says which generations stay after each good backup in a place of Thinned; see backup.ParseKeep. Empty means
-	// that all stay.
+	// Policy says which generations stay after each good backup in a place of Thinned (see backup.ParseKeep). Empty
+	// means that all stay.
 	Policy  string
 	Thinned []string
 	// Extra lists files that every backup includes: the configuration.
@@ -220,8 +220,8 @@ func (c *Call) backupOptions(rate Size, keys blob.Keys) backup.Options {
 	if rate == 0 {
 		rate = c.Backup.Rate
 	}
-	return backup.Options{Rate: int64(rate), Program: c.Version, Extra: c.Backup.Extra, Check: c.Backup.Check, Keys: keys,
-		Indexes: c.Store.Indexes(), Progress: func(p backup.Progress) {
+	return backup.Options{Rate: int64(rate), Program: c.Version, Extra: c.Backup.Extra, Check: c.Backup.Check,
+		Keys: keys, Indexes: c.Store.Indexes(), Progress: func(p backup.Progress) {
 			c.Progress(Progress{Stage: p.Stage, Done: p.Done, Bytes: p.Total, Text: Size(p.Done).String() + " of " +
 				Size(p.Total).String()})
 		}}

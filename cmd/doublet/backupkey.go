@@ -9,12 +9,23 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// keyAdvice is the output of backup key.
+const keyAdvice = `Set in doublet.toml, then restart the server:
+
+[data]
+backup_recipient = %q
+
+%s holds the private key. Keep two copies away from the server and from the backups, one of them
+on paper or on a device that is not connected. Without it, no backup can be restored. With it, every
+message in them can be read: do not leave it on the server.
+`
+
 // backupKeyCommand makes a pair of keys for encrypted backups. It needs no server.
 func (a *app) backupKeyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "key FILE", Short: "make the pair of keys of encrypted backups", Args: count(1, 1),
-		Long: "Writes a private key into FILE, which must not exist, in the format of age, and prints the public key. Make it " +
-			"on another\nmachine than the server: backups need the public key alone, a restore needs FILE.",
+		Long: "Writes a private key into FILE, which must not exist, in the format of age, and prints the public " +
+			"key.\nMake it on another machine than the server: backups need the public key alone, a restore needs FILE.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			id, err := age.GenerateX25519Identity()
 			if err != nil {
@@ -23,10 +34,7 @@ func (a *app) backupKeyCommand() *cobra.Command {
 			if err := writeIdentity(args[0], id); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.out, "Set in doublet.toml, then restart the server:\n\n[data]\nbackup_recipient = %q\n\n"+
-				"%s holds the private key. Keep two copies away from this server, one of them on paper or on a\n"+
-				"device that is not connected. Without it, no backup can be restored; with it, every message in them can\n"+
-				"be read. Remove it from this machine.\n", id.Recipient(), args[0])
+			_, err = fmt.Fprintf(a.out, keyAdvice, id.Recipient(), args[0])
 			return err
 		},
 	}

@@ -46,8 +46,8 @@ func (a *app) restoreCommand() *cobra.Command {
 			"its checksums while it is copied beside what is there, and then replaces it. Then the store is " +
 			"checked. The settings\n" +
 			"come from doublet.toml in the data folder, or from the backup where there is none.\n\n" +
-			"DIR is a folder, or a bucket: s3://BUCKET/PREFIX?endpoint=https://HOST&credentials=FILE. An encrypted backup " +
-			"needs --identity.\n\n" +
+			"DIR is a folder, or a bucket: s3://BUCKET/PREFIX?endpoint=https://HOST&credentials=FILE. An encrypted " +
+			"backup needs --identity.\n\n" +
 			"With --to it is restored as of any moment that the archive in DIR has (doublet backup moments DIR).\n\n" +
 			"With --database one database alone comes out of the backup, while the server runs or is stopped: see " +
 			"doublet db restore.",

@@ -130,16 +130,18 @@ func (r *recorded) restart(crash bool) {
 	r.open()
 }
 
+func isAway(err error) bool { return errors.Is(err, errAway) || errors.Is(err, blob.ErrAway) }
+
 func (r *recorded) turn() {
 	r.t.Helper()
-	if err := r.ship.Turn(context.Background()); err != nil && !errors.Is(err, errAway) && !errors.Is(err, blob.ErrAway) {
+	if err := r.ship.Turn(context.Background()); err != nil && !isAway(err) {
 		r.t.Fatal(err)
 	}
 }
 
 func (r *recorded) base() {
 	r.t.Helper()
-	if err := r.ship.Base(context.Background()); err != nil && !errors.Is(err, errAway) && !errors.Is(err, blob.ErrAway) {
+	if err := r.ship.Base(context.Background()); err != nil && !isAway(err) {
 		r.t.Fatal(err)
 	}
 }

@@ -23,8 +23,8 @@ const (
 	// CheckOpen reads back the pieces that the backup copied, checks the lengths of all other pieces, and opens the
 	// store of the generation directly.
 	CheckOpen Level = "open"
-	// CheckStored is CheckOpen for an encrypted backup without the private key: the pieces that were copied are compared
-	// with what was written, and the store is not opened.
+	// CheckStored is CheckOpen for an encrypted backup without the private key: the pieces that were copied are
+	// compared with what was written, and the store is not opened.
 	CheckStored Level = "stored"
 	// CheckFull reads back every piece and checks every row of the store.
 	CheckFull Level = "full"
@@ -119,8 +119,7 @@ func (i *inspection) piece(p Piece, sizes map[string]int64) error {
 		return i.c.readBack(i.r, p, sent)
 	}
 	if size, ok := sizes[p.Name]; !ok || size != p.stored() {
-		return fmt.Errorf("%w: %s has %d bytes, not the %d that it was written with", ErrDamaged, p.Name, size,
-			p.stored())
+		return wrongSize(&p, size, p.stored())
 	}
 	return nil
 }

@@ -141,7 +141,8 @@ func TestPieceHeals(t *testing.T) {
 	if _, err := Take(ctx, m.f.Env, m.s, "backup", Options{Check: CheckFull}); err != nil {
 		t.Fatal(err)
 	}
-	if list, err = List(context.Background(), m.f.Env, "backup"); err != nil || list[0].Damage != nil || list[0].Checked.Level != "" {
+	list, err = List(context.Background(), m.f.Env, "backup")
+	if err != nil || list[0].Damage != nil || list[0].Checked.Level != "" {
 		t.Errorf("copied anew: %v, %v", list[0].Damage, err)
 	}
 	if g, err := Verify(ctx, m.f.Env, "backup", 1, Options{}); err != nil || g.Damage != nil {

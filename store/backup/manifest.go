@@ -163,8 +163,8 @@ func plain(name string) bool {
 	return name != "" && !strings.ContainsAny(name, "/\\\x00") && name != "." && name != ".."
 }
 
-// openPiece opens a piece as plain text. It returns ErrDamaged if the piece is missing or has another length than in the
-// manifest.
+// openPiece opens a piece as plain text. It returns ErrDamaged if the piece is missing or has another length than in
+// the manifest.
 func (r *repository) openPiece(ctx context.Context, p *Piece) (blob.Reader, error) {
 	f, err := r.openStored(ctx, p)
 	if err != nil || p.Stored == 0 {
@@ -175,10 +175,13 @@ func (r *repository) openPiece(ctx context.Context, p *Piece) (blob.Reader, erro
 		err = fmt.Errorf("%w: %s: %w", ErrDamaged, p.Name, err)
 	}
 	if err == nil && f.Size() != p.Size {
-		return nil, errors.Join(fmt.Errorf("%w: %s has %d bytes, not the %d that it was written with", ErrDamaged, p.Name,
-			f.Size(), p.Size), f.Close())
+		return nil, errors.Join(wrongSize(p, f.Size(), p.Size), f.Close())
 	}
 	return f, err
+}
+
+func wrongSize(p *Piece, have, want int64) error {
+	return fmt.Errorf("%w: %s has %d bytes, not the %d that it was written with", ErrDamaged, p.Name, have, want)
 }
 
 // openStored opens the blob of a piece.
@@ -191,8 +194,7 @@ func (r *repository) openStored(ctx context.Context, p *Piece) (blob.Reader, err
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if f.Size() != p.stored() {
-		return nil, errors.Join(fmt.Errorf("%w: %s has %d bytes, not the %d that it was written with", ErrDamaged, p.Name,
-			f.Size(), p.stored()), f.Close())
+		return nil, errors.Join(wrongSize(p, f.Size(), p.stored()), f.Close())
 	}
 	return f, nil
 }

@@ -90,7 +90,8 @@ func TestOpen(t *testing.T) {
 	if after := files(t, m.f.FS, "backup"); !maps.Equal(before, after) {
 		t.Error("the backup has changed")
 	}
-	if _, _, err := Open(context.Background(), m.f.Env, "backup", blob.Keys{}, 9, storeOptions()); !errors.Is(err, ErrNotFound) {
+	_, _, err := Open(context.Background(), m.f.Env, "backup", blob.Keys{}, 9, storeOptions())
+	if !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
 	// A piece is too short, or missing.

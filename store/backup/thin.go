@@ -17,8 +17,8 @@ type Keep struct{ Days, Weeks, Months, Years int }
 // maxKeep bounds each number of a Keep.
 const maxKeep = 10000
 
-// ParseKeep parses a Keep such as "7d 4w 12m 3y". Each unit occurs at most once, and each number is at least 1. An empty
-// text is the zero Keep.
+// ParseKeep parses a Keep such as "7d 4w 12m 3y". Each unit occurs at most once, and each number is at least 1. An
+// empty text is the zero Keep.
 func ParseKeep(text string) (k Keep, err error) {
 	units := map[byte]*int{'d': &k.Days, 'w': &k.Weeks, 'm': &k.Months, 'y': &k.Years}
 	for _, word := range strings.Fields(text) {

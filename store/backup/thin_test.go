@@ -73,7 +73,8 @@ func TestKeepYear(t *testing.T) {
 		k := Keep{rng.IntN(9), rng.IntN(6), rng.IntN(14), rng.IntN(3)}
 		now := time.Date(2025, 11, 26, 3, 0, 0, 0, time.UTC)
 		var list []Generation
-		for end := now.AddDate(1, 0, 0); now.Before(end); now = now.Add(time.Duration(rng.Int64N(int64(60 * time.Hour)))) {
+		for end := now.AddDate(1, 0, 0); now.Before(end); {
+			now = now.Add(time.Duration(rng.Int64N(int64(60 * time.Hour))))
 			g := Generation{Number: uint64(len(list) + 1), Began: now, Checked: Checked{Level: CheckOpen}}
 			if n := len(list); n > 0 {
 				g.Number = list[n-1].Number + 1
@@ -156,7 +157,8 @@ func TestThin(t *testing.T) {
 			t.Error(err)
 		}
 		dir := fmt.Sprint("generation", g.Number)
-		if _, err := Restore(ctx, r.f.Env, "backup", dir, RestoreOptions{At: g.Number, Store: storeOptions()}); err != nil {
+		_, err := Restore(ctx, r.f.Env, "backup", dir, RestoreOptions{At: g.Number, Store: storeOptions()})
+		if err != nil {
 			t.Fatal(err)
 		}
 		n := at[g.Number-1].n
@@ -175,7 +177,8 @@ func TestThin(t *testing.T) {
 	if err != nil || len(steps) == 0 {
 		t.Fatal(steps, err)
 	}
-	if again, err := Thin(ctx, r.f.Env, "backup", k, false); err != nil || len(again.Generations) != 0 || again.Files != 0 {
+	again, err := Thin(ctx, r.f.Env, "backup", k, false)
+	if err != nil || len(again.Generations) != 0 || again.Files != 0 {
 		t.Errorf("thinned again: %+v %v", again, err)
 	}
 }
@@ -233,8 +236,8 @@ func TestThinKeepsNewestGood(t *testing.T) {
 	if got, err := Thin(ctx, r.f.Env, "backup", Keep{Days: 1}, false); err != nil || len(got.Generations) != 0 {
 		t.Errorf("without a good one: %+v %v", got, err)
 	}
-	if _, err := Restore(ctx, r.f.Env, "backup", "none", RestoreOptions{To: last.at, Store: storeOptions()}); !errors.Is(err,
-		archive.ErrNoMoment) {
+	_, err = Restore(ctx, r.f.Env, "backup", "none", RestoreOptions{To: last.at, Store: storeOptions()})
+	if !errors.Is(err, archive.ErrNoMoment) {
 		t.Error(err)
 	}
 }

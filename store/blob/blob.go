@@ -36,8 +36,8 @@ type Store interface {
 	// Put writes a blob, durably and as a whole: after an error it has its old content, its new content, or does not
 	// exist if it did not before.
 	Put(ctx context.Context, name string, content []byte) error
-	// Get reads a blob. It returns ErrTooLarge if the blob has more than limit bytes. A folder has no checksums, so that
-	// it never returns ErrDamaged.
+	// Get reads a blob. It returns ErrTooLarge if the blob has more than limit bytes. A folder has no checksums, so
+	// that it never returns ErrDamaged.
 	Get(ctx context.Context, name string, limit int64) ([]byte, error)
 	// List lists the blobs whose names begin with prefix, in ascending order of their names.
 	List(ctx context.Context, prefix string) ([]Info, error)

@@ -60,7 +60,7 @@ func (f *folder) Put(ctx context.Context, name string, content []byte) error {
 		err = f.fs.Rename(path+tmp, path)
 	}
 	if err == nil {
-		err = sync(f.fs, dir)
+		err = syncDir(f.fs, dir)
 	}
 	if err != nil {
 		return fmt.Errorf("blob: write %s: %w", path, err)
@@ -101,7 +101,7 @@ func (f *folder) Write(ctx context.Context, dir string, from Source, size int64,
 
 // Sync implements Place.
 func (f *folder) Sync(_ context.Context, dir string) error {
-	if err := sync(f.fs, f.path(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := syncDir(f.fs, f.path(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("blob: flush %s: %w", f.path(dir), err)
 	}
 	return nil
@@ -117,9 +117,9 @@ func (f *folder) Lock(context.Context) (io.Closer, error) {
 		return nil, err
 	}
 	if up := f.fs.PathDir(f.dir); up != "" {
-		err = sync(f.fs, up)
+		err = syncDir(f.fs, up)
 	}
-	if err = errors.Join(err, sync(f.fs, f.dir)); err != nil {
+	if err = errors.Join(err, syncDir(f.fs, f.dir)); err != nil {
 		return nil, errors.Join(fmt.Errorf("blob: make %s: %w", f.dir, err), c.Close())
 	}
 	return c, nil
@@ -151,7 +151,7 @@ func (f *folder) mkdir(dir string) error {
 			return err
 		}
 	}
-	return errors.Join(f.fs.MkdirAll(dir, 0o700), sync(f.fs, up))
+	return errors.Join(f.fs.MkdirAll(dir, 0o700), syncDir(f.fs, up))
 }
 
 func write(files env.FS, path string, content []byte) error {
@@ -166,7 +166,7 @@ func write(files env.FS, path string, content []byte) error {
 	return errors.Join(err, to.Close())
 }
 
-func sync(files env.FS, dir string) error {
+func syncDir(files env.FS, dir string) error {
 	d, err := files.OpenDir(dir)
 	if err != nil {
 		return err

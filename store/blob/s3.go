@@ -1,7 +1,6 @@
 package blob
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -9,18 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
-	gosync "sync"
-	"time"
+	"sync"
 
 	"doublet/env"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
 const (
@@ -53,94 +48,14 @@ func openS3(e *env.Env, text string) (Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	creds := credentials.New(&required{&credentials.EnvAWS{}})
-	if at.credentials != "" {
-		creds = credentials.New(&required{&credentials.FileAWSCredentials{Filename: at.credentials, Profile: at.profile}})
-	}
 	client, err := minio.NewCore(at.host, &minio.Options{
-		Creds: creds, Secure: at.secure, Region: at.region, MaxRetries: attempts, Transport: transport(e, at.timeout),
+		Creds: credentialsOf(&at), Secure: at.secure, Region: at.region, MaxRetries: attempts,
+		Transport: transport(e, at.timeout),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", text, err)
 	}
 	return &s3{at: at, client: *client}, nil
-}
-
-// required fails where its provider has no credentials. The library would send requests without a signature.
-type required struct{ credentials.Provider }
-
-// Retrieve implements credentials.Provider.
-func (r *required) Retrieve() (credentials.Value, error) { return r.RetrieveWithCredContext(nil) }
-
-// RetrieveWithCredContext implements credentials.Provider.
-func (r *required) RetrieveWithCredContext(c *credentials.CredContext) (credentials.Value, error) {
-	v, err := r.Provider.RetrieveWithCredContext(c)
-	if err != nil || v.AccessKeyID == "" || v.SecretAccessKey == "" {
-		return v, errors.Join(errors.New("no credentials: name a file with credentials=, or set AWS_ACCESS_KEY_ID and "+
-			"AWS_SECRET_ACCESS_KEY"), err)
-	}
-	return v, nil
-}
-
-// transport returns a transport whose connections fail after a time without progress.
-func transport(e *env.Env, timeout time.Duration) http.RoundTripper {
-	return listings{&http.Transport{
-		Proxy: http.ProxyFromEnvironment,
-		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
-			c, err := e.Dial(network, address, timeout)
-			if err != nil {
-				return nil, err
-			}
-			return &moving{c, timeout}, nil
-		},
-		TLSHandshakeTimeout: timeout, ResponseHeaderTimeout: timeout, IdleConnTimeout: timeout,
-		MaxIdleConnsPerHost: idleConnections, ForceAttemptHTTP2: true,
-		DisableCompression: true, // a range of an object is not a whole stream
-	}}
-}
-
-// listings checks that the answer to a request for a listing is one. The library takes a page of HTML for an empty
-// listing, and a place that is away must not be taken for an empty one.
-type listings struct{ http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (l listings) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := l.RoundTripper.RoundTrip(r)
-	if err != nil || resp.StatusCode != http.StatusOK || r.URL.Query().Get("list-type") == "" {
-		return resp, err
-	}
-	body := bufio.NewReaderSize(resp.Body, listingHead)
-	head, err := body.Peek(listingHead)
-	if !bytes.Contains(head, []byte("<ListBucketResult")) {
-		err = errors.Join(errors.New("the answer is not a listing of an S3-compatible store"), err)
-		return nil, errors.Join(err, resp.Body.Close())
-	}
-	resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{body, resp.Body}
-	return resp, nil
-}
-
-// moving is a connection that fails after a time without progress. A read waits for the answer while a slow upload
-// writes, so that each operation extends the deadline of both directions.
-type moving struct {
-	net.Conn
-	timeout time.Duration
-}
-
-func (m *moving) Read(p []byte) (int, error) {
-	if err := m.SetDeadline(env.Deadline(m.timeout)); err != nil {
-		return 0, err
-	}
-	return m.Conn.Read(p)
-}
-
-func (m *moving) Write(p []byte) (int, error) {
-	if err := m.SetDeadline(env.Deadline(m.timeout)); err != nil {
-		return 0, err
-	}
-	return m.Conn.Write(p)
 }
 
 func (s *s3) key(name string) string { return s.at.prefix + name }
@@ -282,7 +197,7 @@ func (s *s3) Usage() (vfs.DiskUsage, error) { return vfs.DiskUsage{}, vfs.ErrUns
 
 // locks holds the buckets and prefixes that this process changes.
 var locks struct {
-	gosync.Mutex
+	sync.Mutex
 	held map[string]bool
 }
 
@@ -313,82 +228,4 @@ func (s *s3) Lock(context.Context) (io.Closer, error) {
 	}
 	locks.held[string(l)] = true
 	return l, nil
-}
-
-// object is an open object. It fetches more than it was asked for, because each request takes a round trip.
-type object struct {
-	*s3
-	ctx  context.Context
-	name string
-	size int64
-
-	mu   gosync.Mutex // guards the fields below
-	from int64        // offset of have
-	have []byte
-}
-
-// Open implements Place.
-func (s *s3) Open(ctx context.Context, name string) (Reader, error) {
-	info, err := s.client.StatObject(ctx, s.at.bucket, s.key(name), minio.StatObjectOptions{})
-	if err != nil {
-		return nil, s.failed("read", name, err)
-	}
-	return &object{s3: s, ctx: ctx, name: name, size: info.Size}, nil
-}
-
-// Size implements Reader.
-func (o *object) Size() int64 { return o.size }
-
-// Close implements Reader.
-func (o *object) Close() error { return nil }
-
-// ReadAt implements Reader.
-func (o *object) ReadAt(p []byte, off int64) (n int, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for n < len(p) {
-		if off >= o.size {
-			return n, io.EOF
-		}
-		if off < o.from || off >= o.from+int64(len(o.have)) {
-			if err := o.fetch(off, int64(len(p)-n)); err != nil {
-				return n, err
-			}
-		}
-		k := copy(p[n:], o.have[off-o.from:])
-		n, off = n+k, off+int64(k)
-	}
-	return n, nil
-}
-
-// fetch reads at least want bytes from an offset on, or up to the end. The caller holds mu.
-func (o *object) fetch(off, want int64) error {
-	most := int64(window)
-	if off == o.from+int64(len(o.have)) {
-		most = ahead
-	}
-	most = min(max(most, want), o.size-off, partSize)
-	var opts minio.GetObjectOptions
-	if err := opts.SetRange(off, off+most-1); err != nil {
-		return err
-	}
-	b := make([]byte, most)
-	err := o.again(o.ctx, func() error {
-		body, info, _, err := o.client.GetObject(o.ctx, o.at.bucket, o.key(o.name), opts)
-		if err != nil {
-			return o.failed("read", o.name, err)
-		}
-		defer body.Close()
-		if info.Size != most {
-			return o.failed("read", o.name, fmt.Errorf("%d bytes for a range of %d", info.Size, most))
-		}
-		if _, err = io.ReadFull(body, b); err != nil {
-			return o.failed("read", o.name, err)
-		}
-		return nil
-	})
-	if err == nil {
-		o.from, o.have = off, b
-	}
-	return err
 }

@@ -270,8 +270,9 @@ func TestS3NoCredentials(t *testing.T) {
 // TestS3URL parses places.
 func TestS3URL(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{"s3://", "s3:///x", "s3://b/../x", "s3://b/a//b", "s3://u:p@b/x", "s3://b/x?colour=red",
-		"s3://b/x?timeout=soon", "s3://b/x?timeout=-1s", "s3://b?endpoint=ftp://x", "s3://b?endpoint=https://x/path",
+	for _, bad := range []string{"s3://", "s3:///x", "s3://b/../x", "s3://b/a//b", "s3://u:p@b/x",
+		"s3://b/x?colour=red", "s3://b/x?timeout=soon",
+		"s3://b/x?timeout=-1s", "s3://b?endpoint=ftp://x", "s3://b?endpoint=https://x/path",
 		"s3://b?region=", "s3://b?region=a&region=b", "s3://b/%zz", "s3://b/x#y", "s3://b?region=%zz"} {
 		if err := blob.Check(bad); err == nil {
 			t.Errorf("%s: no error", bad)

@@ -1,9 +1,9 @@
 package blob
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 )
@@ -41,59 +41,74 @@ func Check(text string) error {
 }
 
 // parseS3 parses a place. The error names what is wrong.
-func parseS3(text string) (p s3URL, err error) {
-	bad := func(why string) (s3URL, error) {
-		return s3URL{}, fmt.Errorf("place %q: %s; a bucket is s3://BUCKET/PREFIX?endpoint=https://HOST&region=NAME", text,
-			why)
-	}
+func parseS3(text string) (s3URL, error) {
+	p := s3URL{secure: true, region: "us-east-1", timeout: defaultTimeout}
 	u, err := url.Parse(text)
-	if err != nil {
-		return bad(err.Error())
+	if err == nil {
+		err = p.name(u)
 	}
-	if u.Host == "" || u.User != nil || u.Fragment != "" || u.Opaque != "" {
-		return bad("it has no bucket, or a part that is not known")
+	var values url.Values
+	if err == nil {
+		values, err = url.ParseQuery(u.RawQuery)
 	}
-	p = s3URL{bucket: u.Host, secure: true, region: "us-east-1", timeout: defaultTimeout}
-	if path := strings.Trim(u.Path, "/"); path != "" {
-		if slices.ContainsFunc(strings.Split(path, "/"), func(s string) bool { return s == "" || s == "." || s == ".." }) {
-			return bad("malformed prefix")
-		}
-		p.prefix = path + "/"
-	}
-	values, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return bad(err.Error())
-	}
-	endpoint := ""
 	for name, list := range values {
-		value := list[0]
-		if len(list) > 1 || value == "" {
-			return bad(name + " needs one value")
+		if err == nil && (len(list) > 1 || list[0] == "") {
+			err = fmt.Errorf("%s needs one value", name)
 		}
-		switch name {
-		case "endpoint":
-			endpoint = value
-		case "region":
-			p.region = value
-		case "credentials":
-			p.credentials = value
-		case "profile":
-			p.profile = value
-		case "timeout":
-			if p.timeout, err = time.ParseDuration(value); err != nil || p.timeout <= 0 {
-				return bad("timeout is a time such as 30s")
-			}
-		default:
-			return bad("unknown parameter " + name)
+		if err == nil {
+			err = p.set(name, list[0])
 		}
 	}
-	if endpoint == "" {
-		endpoint = "https://s3." + p.region + ".amazonaws.com"
+	if err != nil {
+		return s3URL{}, fmt.Errorf("place %q: %w: a bucket is s3://BUCKET/PREFIX?endpoint=https://HOST&region=NAME",
+			text, err)
 	}
-	at, err := url.Parse(endpoint)
-	if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || strings.Trim(at.Path, "/") != "" {
-		return bad("endpoint is a URL such as https://s3.example.net:9000")
+	if p.host == "" {
+		p.host = "s3." + p.region + ".amazonaws.com"
 	}
-	p.host, p.secure = at.Host, at.Scheme == "https"
 	return p, nil
+}
+
+// name sets the bucket and the prefix.
+func (p *s3URL) name(u *url.URL) error {
+	if u.Host == "" || u.User != nil || u.Fragment != "" || u.Opaque != "" {
+		return errors.New("no bucket, or an unknown part")
+	}
+	p.bucket = u.Host
+	path := strings.Trim(u.Path, "/")
+	if path == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(path, "/") {
+		if part == "" || part == "." || part == ".." {
+			return errors.New("malformed prefix")
+		}
+	}
+	p.prefix = path + "/"
+	return nil
+}
+
+// set sets a parameter.
+func (p *s3URL) set(name, value string) (err error) {
+	switch name {
+	case "endpoint":
+		u, err := url.Parse(value)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
+			return errors.New("endpoint is a URL such as https://s3.example.net:9000")
+		}
+		p.host, p.secure = u.Host, u.Scheme == "https"
+	case "region":
+		p.region = value
+	case "credentials":
+		p.credentials = value
+	case "profile":
+		p.profile = value
+	case "timeout":
+		if p.timeout, err = time.ParseDuration(value); err != nil || p.timeout <= 0 {
+			return errors.New("timeout is a time such as 30s")
+		}
+	default:
+		return fmt.Errorf("unknown parameter %s", name)
+	}
+	return nil
 }
