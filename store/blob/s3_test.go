@@ -83,7 +83,7 @@ func TestS3(t *testing.T) {
 	if _, err := p.Open(ctx, "ab"); !errors.Is(err, blob.ErrNotFound) {
 		t.Error(err)
 	}
-	for _, n := range []int{1, 1 << 20, 33<<20 + 5} {
+	for _, n := range []int{1, 1 << 20, 17<<20 + 5} {
 		from, want := newContent(n)
 		name := fmt.Sprint("piece-", n)
 		if err := p.Write(ctx, "pieces", from, int64(n), func() string { return name }); err != nil {

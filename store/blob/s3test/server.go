@@ -20,6 +20,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
 )
 
 const (
@@ -34,6 +37,9 @@ const (
 	// minPart is the least size of a part that is not the last, in bytes.
 	minPart = 5 << 20
 )
+
+// The client waits between its attempts by the clock of the machine. Tests with faults would wait most of their time.
+func init() { minio.DefaultRetryUnit, minio.DefaultRetryCap = time.Millisecond, time.Millisecond }
 
 // Server is an S3-compatible server with one bucket.
 type Server struct {
