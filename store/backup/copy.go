@@ -124,6 +124,13 @@ func (c *copier) pass(n int, file string, began time.Time) error {
 	}
 }
 
+// again takes n bytes back from the progress, which are copied again.
+func (c *copier) again(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done -= uint64(n)
+}
+
 // part is a part of a file, as the source of a blob.
 type part struct {
 	c          *copier
@@ -157,6 +164,7 @@ func (p *part) Read(b []byte) (int, error) {
 
 // Reset implements blob.Source.
 func (p *part) Reset() error {
+	p.c.again(p.done)
 	p.done = 0
 	return nil
 }

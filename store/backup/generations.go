@@ -67,7 +67,7 @@ func Prune(ctx context.Context, e *env.Env, dir string, keep int) (out Pruned, e
 	if keep < 1 {
 		return out, fmt.Errorf("backup: keep at least one generation")
 	}
-	return change(ctx, e, dir, func(r *repository) (Pruned, error) {
+	return change(ctx, e, dir, true, func(r *repository) (Pruned, error) {
 		cut, whole := 0, 0
 		for i := len(r.generations) - 1; i >= 0 && cut == 0; i-- {
 			if g := &r.generations[i]; g.counts() {
@@ -89,9 +89,10 @@ func Prune(ctx context.Context, e *env.Env, dir string, keep int) (out Pruned, e
 // counts reports whether a generation is known to be good: its check succeeded, or was left out by choice.
 func (g *Generation) counts() bool { return g.Damage == nil && g.Checked.Level != "" }
 
-// change opens a backup place and locks it for fn.
-func change(ctx context.Context, e *env.Env, dir string, fn func(*repository) (Pruned, error)) (out Pruned, err error) {
-	r, err := openRepository(ctx, e, dir, blob.Keys{}, true)
+// change opens a backup place for fn, and with lock locks it.
+func change(ctx context.Context, e *env.Env, dir string, lock bool,
+	fn func(*repository) (Pruned, error)) (out Pruned, err error) {
+	r, err := openRepository(ctx, e, dir, blob.Keys{}, lock)
 	if err != nil {
 		return out, err
 	}

@@ -60,9 +60,11 @@ func draw(e *env.Env) string {
 func (r *repository) marks(ctx context.Context, data string, incarnation uint64) (m marks, err error) {
 	m.all = r.env.FS.PathJoin(data, marksName)
 	var last mark
-	err = errors.Join(r.readMark(ctx, blob.Folder(r.env.FS, data), marksName, &m.known),
-		r.readMark(ctx, r.place, markName, &last))
-	if err != nil {
+	err = r.readMark(ctx, r.place, markName, &last)
+	if errors.Is(err, blob.ErrDamaged) {
+		last.ID, err = "damaged", nil // one that the data folder does not know, so that no piece is reused by mistake
+	}
+	if err = errors.Join(err, r.readMark(ctx, blob.Folder(r.env.FS, data), marksName, &m.known)); err != nil {
 		return m, err
 	}
 	m.next = mark{ID: draw(r.env)}
@@ -144,7 +146,7 @@ func (r *repository) hasOf(incarnation uint64) bool {
 func (r *repository) readMark(ctx context.Context, in blob.Store, name string, v any) error {
 	b, err := in.Get(ctx, name, maxMark)
 	switch {
-	case errors.Is(err, blob.ErrNotFound), errors.Is(err, blob.ErrTooLarge), errors.Is(err, blob.ErrDamaged):
+	case errors.Is(err, blob.ErrNotFound), errors.Is(err, blob.ErrTooLarge):
 		return nil
 	case err != nil:
 		return fmt.Errorf("backup: %w", err)

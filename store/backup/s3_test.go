@@ -285,6 +285,27 @@ func TestS3Damage(t *testing.T) {
 	}
 }
 
+// TestS3DamagedMark changes the mark of the last backup in the bucket. The next backup copies everything again.
+func TestS3DamagedMark(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := newModel(t)
+	m.steps(30, 1)
+	server := s3test.New(t)
+	for i, full := range []bool{true, false, true, false} {
+		if i == 2 {
+			server.Change("one/"+markName, []byte(`{"id":"x","lineage":"y"}`))
+		}
+		g, err := Take(ctx, m.f.Env, m.s, server.Place("one", "30s"), Options{})
+		if err != nil || (g.Copied > g.Bytes/2) != full {
+			t.Errorf("%d: %d of %d bytes were copied, %v", i, g.Copied, g.Bytes, err)
+		}
+	}
+	if err := m.s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestS3OpenMoment opens the store as of a moment from an encrypted archive in a bucket, without a copy of the backup.
 func TestS3OpenMoment(t *testing.T) {
 	t.Parallel()

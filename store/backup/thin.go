@@ -76,7 +76,7 @@ func (k Keep) doomed(list []Generation) (out []Generation) {
 // Thin removes generations that k does not keep, with the pieces and the parts of the archive that no other generation
 // needs. With dry, it removes nothing: Pruned lists the generations, and the pieces that only they need.
 func Thin(ctx context.Context, e *env.Env, dir string, k Keep, dry bool) (Pruned, error) {
-	return change(ctx, e, dir, func(r *repository) (out Pruned, err error) {
+	return change(ctx, e, dir, !dry, func(r *repository) (out Pruned, err error) {
 		for _, g := range r.generations {
 			if !g.counts() {
 				out.Uncounted = append(out.Uncounted, g.Number)

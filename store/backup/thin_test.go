@@ -241,3 +241,23 @@ func TestThinKeepsNewestGood(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// FuzzParseKeep parses any text. What is accepted keeps the same when it is written again.
+func FuzzParseKeep(f *testing.F) {
+	f.Add("7d 4w 12m 3y")
+	f.Fuzz(func(t *testing.T, text string) {
+		k, err := ParseKeep(text)
+		if err != nil {
+			return
+		}
+		again := ""
+		for unit, n := range map[string]int{"d": k.Days, "w": k.Weeks, "m": k.Months, "y": k.Years} {
+			if n > 0 {
+				again += fmt.Sprint(" ", n, unit)
+			}
+		}
+		if b, err := ParseKeep(again); err != nil || b != k {
+			t.Errorf("%q: %+v, again %+v, %v", text, k, b, err)
+		}
+	})
+}

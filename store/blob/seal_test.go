@@ -111,3 +111,45 @@ func TestKeys(t *testing.T) {
 		t.Errorf("%q %q", one.Tag(), two.Tag())
 	}
 }
+
+// FuzzUnseal decrypts anything, whole and in ranges.
+func FuzzUnseal(f *testing.F) {
+	id, err := age.ParseX25519Identity("AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX")
+	if err != nil {
+		f.Fatal(err)
+	}
+	to, err := blob.ParseKeys(id.Recipient().String(), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	from, err := blob.ParseKeys("", strings.NewReader(id.String()))
+	if err != nil {
+		f.Fatal(err)
+	}
+	sealed, err := to.Seal([]byte("content"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(sealed)
+	f.Add([]byte("age-encryption.org/v1\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		plain, err := from.Unseal(b)
+		if err != nil && !errors.Is(err, blob.ErrForged) && !errors.Is(err, blob.ErrSealed) {
+			t.Error(err)
+		}
+		r, err2 := from.UnsealReader(memory{bytes.NewReader(b)})
+		if err2 != nil {
+			return
+		}
+		again, err2 := io.ReadAll(io.NewSectionReader(r, 0, r.Size()))
+		if err == nil && (err2 != nil || !bytes.Equal(again, plain)) {
+			t.Errorf("%d bytes in ranges, %d whole: %v", len(again), len(plain), err2)
+		}
+	})
+}
+
+// memory is a blob.Reader.
+type memory struct{ *bytes.Reader }
+
+// Close implements blob.Reader.
+func (memory) Close() error { return nil }
