@@ -377,19 +377,19 @@ func (a *Archive) Thin(ctx context.Context, points []*Point) (steps int, bytes i
 		if !ok && i == len(a.timelines)-1 {
 			continue // its first backup is not there yet
 		}
+		var names []string
 		for _, n := range t.steps {
 			if ok && n.number >= from {
 				break
 			}
-			if err := a.blobs.Remove(ctx, n.blob.Name); err != nil {
-				return steps, bytes, err
-			}
-			steps, bytes = steps+1, bytes+n.blob.Size
+			names, bytes = append(names, n.blob.Name), bytes+n.blob.Size
 		}
+		steps += len(names)
 		if !ok {
-			if err := a.blobs.Remove(ctx, folder+"/"+t.name+"/"+throughName); err != nil {
-				return steps, bytes, err
-			}
+			names = append(names, folder+"/"+t.name+"/"+throughName)
+		}
+		if err := a.blobs.Remove(ctx, names...); err != nil {
+			return 0, 0, err
 		}
 	}
 	return steps, bytes, nil

@@ -104,10 +104,7 @@ func change(ctx context.Context, e *env.Env, dir string, lock bool,
 func (r *repository) remove(ctx context.Context, list []Generation, out Pruned) (Pruned, error) {
 	gone := map[uint64]bool{}
 	for _, g := range list {
-		err := r.place.Remove(ctx, r.name(g.Number))
-		if err == nil {
-			err = r.place.Remove(ctx, r.name(g.Number)+checkedSuffix)
-		}
+		err := r.place.Remove(ctx, r.name(g.Number), r.name(g.Number)+checkedSuffix)
 		if err != nil {
 			return out, fmt.Errorf("backup: remove generation %d: %w", g.Number, err)
 		}

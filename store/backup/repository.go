@@ -330,14 +330,14 @@ func (r *repository) collectGarbage(ctx context.Context) (files int, freed int64
 	if err != nil {
 		return 0, 0, err
 	}
+	var names []string
 	for _, b := range list {
-		if named[b.Name] {
-			continue
+		if !named[b.Name] {
+			names, freed = append(names, piecesName+"/"+b.Name), freed+b.Size
 		}
-		if err := r.place.Remove(ctx, piecesName+"/"+b.Name); err != nil {
-			return files, freed, fmt.Errorf("backup: remove: %w", err)
-		}
-		files, freed = files+1, freed+b.Size
 	}
-	return files, freed, nil
+	if err := r.place.Remove(ctx, names...); err != nil {
+		return 0, 0, fmt.Errorf("backup: remove: %w", err)
+	}
+	return len(names), freed, nil
 }

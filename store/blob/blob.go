@@ -41,8 +41,8 @@ type Store interface {
 	Get(ctx context.Context, name string, limit int64) ([]byte, error)
 	// List lists the blobs whose names begin with prefix, in ascending order of their names.
 	List(ctx context.Context, prefix string) ([]Info, error)
-	// Remove removes a blob. It is no error if there is none.
-	Remove(ctx context.Context, name string) error
+	// Remove removes blobs, in any order. It is no error if one does not exist. After an error, some may be removed.
+	Remove(ctx context.Context, names ...string) error
 }
 
 // Place is a Store that also holds blobs of any size, and that one process at a time changes.

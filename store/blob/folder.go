@@ -264,12 +264,14 @@ func (f *folder) list(dir, start string) (out []Info, err error) {
 }
 
 // Remove implements Store.
-func (f *folder) Remove(ctx context.Context, name string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := f.fs.Remove(f.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("blob: remove %s: %w", name, err)
+func (f *folder) Remove(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f.fs.Remove(f.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("blob: remove %s: %w", name, err)
+		}
 	}
 	return nil
 }

@@ -183,13 +183,31 @@ func (s *s3) List(ctx context.Context, prefix string) (out []Info, err error) {
 	return out, nil
 }
 
-// Remove implements Store.
-func (s *s3) Remove(ctx context.Context, name string) error {
-	err := s.client.RemoveObject(ctx, s.at.bucket, s.key(name), minio.RemoveObjectOptions{})
-	if err != nil && minio.ToErrorResponse(err).Code != minio.NoSuchKey {
-		return s.failed("remove", name, err)
+// Remove implements Store. It removes many objects with one request.
+func (s *s3) Remove(ctx context.Context, names ...string) error {
+	if len(names) == 1 {
+		return s.removed(names[0], s.client.RemoveObject(ctx, s.at.bucket, s.key(names[0]), minio.RemoveObjectOptions{}))
 	}
-	return nil
+	todo := make(chan minio.ObjectInfo, len(names))
+	for _, name := range names {
+		todo <- minio.ObjectInfo{Key: s.key(name)}
+	}
+	close(todo)
+	var failed error
+	for e := range s.client.RemoveObjects(ctx, s.at.bucket, todo, minio.RemoveObjectsOptions{}) {
+		if failed == nil {
+			failed = s.removed(strings.TrimPrefix(e.ObjectName, s.at.prefix), e.Err)
+		}
+	}
+	return failed
+}
+
+// removed returns the error of a request to remove an object.
+func (s *s3) removed(name string, err error) error {
+	if err == nil || minio.ToErrorResponse(err).Code == minio.NoSuchKey {
+		return nil
+	}
+	return s.failed("remove", name, err)
 }
 
 // Usage implements Place.

@@ -77,6 +77,12 @@ func TestS3(t *testing.T) {
 	if err := errors.Join(p.Remove(ctx, "ab"), p.Remove(ctx, "ab")); err != nil {
 		t.Error(err)
 	}
+	if err := p.Remove(ctx, "a/01 x+y", "a/02 x+y", "a/none"); err != nil {
+		t.Error(err)
+	}
+	if list, err := p.List(ctx, "a/0"); err != nil || len(list) != 8 || p.Remove(ctx) != nil {
+		t.Errorf("%v %v", list, err)
+	}
 	if _, err := p.Get(ctx, "ab", 7); !errors.Is(err, blob.ErrNotFound) {
 		t.Error(err)
 	}
@@ -155,6 +161,9 @@ func TestS3Faults(t *testing.T) {
 			}
 			if list, err := p.List(ctx, "a/"); !errors.Is(err, blob.ErrAway) && c.fault != s3test.Wrong {
 				t.Errorf("list: %v %v", list, err) // a listing has no checksum; what it names has
+			}
+			if err := p.Remove(ctx, "a/3", "a/4"); !errors.Is(err, blob.ErrAway) {
+				t.Errorf("remove: %v", err)
 			}
 			b, err := p.Get(ctx, "a/1", 100)
 			if !errors.Is(err, map[bool]error{false: blob.ErrAway, true: blob.ErrDamaged}[c.fault == s3test.Wrong]) {

@@ -34,6 +34,8 @@ const (
 	sumHeader = "X-Amz-Meta-Sha256"
 	// page is the number of objects in a page of a listing.
 	page = 7
+	// maxRemove bounds the number of objects that one request removes.
+	maxRemove = 1000
 	// minPart is the least size of a part that is not the last, in bytes.
 	minPart = 5 << 20
 )
@@ -187,6 +189,8 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, key string, body 
 	switch {
 	case key == "" && r.Method == http.MethodGet && q.Get("list-type") == "2":
 		return s.list(w, q)
+	case key == "" && r.Method == http.MethodPost && q.Has("delete"):
+		return s.remove(w, body)
 	case key == "":
 		return &fail{http.StatusNotImplemented, "NotImplemented", r.Method + " of a bucket"}
 	case r.Method == http.MethodPost && q.Has("uploads"):
@@ -276,6 +280,23 @@ func (s *Server) list(w http.ResponseWriter, q url.Values) *fail {
 	}
 	s.pages++
 	answer(w, http.StatusOK, out)
+	return nil
+}
+
+// remove removes several objects.
+func (s *Server) remove(w http.ResponseWriter, body []byte) *fail {
+	type object struct{ Key string }
+	var todo struct{ Object []object }
+	if err := xml.Unmarshal(body, &todo); err != nil || len(todo.Object) == 0 || len(todo.Object) > maxRemove {
+		return &fail{http.StatusBadRequest, "MalformedXML", fmt.Sprint(len(todo.Object), " objects")}
+	}
+	for _, o := range todo.Object {
+		delete(s.objects, o.Key)
+	}
+	answer(w, http.StatusOK, struct {
+		XMLName xml.Name `xml:"DeleteResult"`
+		Deleted []object
+	}{Deleted: todo.Object})
 	return nil
 }
 

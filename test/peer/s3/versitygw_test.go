@@ -111,7 +111,7 @@ func TestVersitygw(t *testing.T) {
 	if b, err := p.Get(ctx, "a/0007", 7); err != nil || string(b) != "content" {
 		t.Errorf("%q %v", b, err)
 	}
-	if err := errors.Join(p.Remove(ctx, "a/0007"), p.Remove(ctx, "a/0007")); err != nil {
+	if err := errors.Join(p.Remove(ctx, "a/0007"), p.Remove(ctx, "a/0007", "a/0008"), p.Remove(ctx, "a/none")); err != nil {
 		t.Error(err)
 	}
 	if _, err := p.Get(ctx, "a/0007", 7); !errors.Is(err, blob.ErrNotFound) {
