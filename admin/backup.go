@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"doublet/env"
 	"doublet/mail/keep"
 	"doublet/stat"
 	"doublet/store"
@@ -204,11 +204,11 @@ func inside(dir, other string) bool {
 }
 
 // ReadKeys returns the keys of recipients, which may be empty, and of an identity file, whose path may be empty.
-func ReadKeys(recipients, identity string) (blob.Keys, error) {
+func ReadKeys(e *env.Env, recipients, identity string) (blob.Keys, error) {
 	if identity == "" {
 		return blob.ParseKeys(recipients, nil)
 	}
-	f, err := os.Open(identity)
+	f, _, err := env.OpenRegular(e.FS, identity)
 	if err != nil {
 		return blob.Keys{}, fmt.Errorf("identity file: %w", err)
 	}
@@ -232,7 +232,7 @@ func runBackup(ctx context.Context, c *Call, a *BackupTake) (Generation, error) 
 	if err != nil {
 		return Generation{}, err
 	}
-	keys, err := ReadKeys(c.Backup.Recipient, "")
+	keys, err := ReadKeys(c.Env, c.Backup.Recipient, "")
 	if err != nil {
 		return Generation{}, err
 	}

@@ -63,7 +63,7 @@ func backupVerify(ctx context.Context, c *Call, a *BackupVerify) (Verified, erro
 	if err != nil {
 		return Verified{}, err
 	}
-	keys, err := ReadKeys("", a.Identity)
+	keys, err := ReadKeys(c.Env, "", a.Identity)
 	if err != nil {
 		return Verified{}, err
 	}

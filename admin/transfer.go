@@ -329,7 +329,7 @@ func restoreDatabase(ctx context.Context, c *Call, a *RestoreDatabase) (out Rest
 	if err != nil {
 		return out, err
 	}
-	keys, err := ReadKeys("", a.Identity)
+	keys, err := ReadKeys(c.Env, "", a.Identity)
 	if err != nil {
 		return out, err
 	}

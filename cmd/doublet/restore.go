@@ -82,9 +82,6 @@ func (a *app) restoreCommand() *cobra.Command {
 			return &exitError{exitUsage, errors.New("--at or --to, not both")}
 		}
 		r := restoring{app: a, dir: dir, restoreFlags: f}
-		if r.keys, err = admin.ReadKeys("", f.identity); err != nil {
-			return &exitError{exitUsage, err}
-		}
 		if f.database != "" {
 			return r.one(cmd.Context())
 		}
@@ -96,6 +93,9 @@ func (a *app) restoreCommand() *cobra.Command {
 			return err
 		}
 		e := world(&cfg, a.err)
+		if r.keys, err = admin.ReadKeys(e, "", f.identity); err != nil {
+			return &exitError{exitUsage, err}
+		}
 		if f.list {
 			return r.listGenerations(cmd.Context(), e)
 		}

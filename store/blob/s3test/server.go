@@ -8,12 +8,13 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,6 +22,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"doublet/env"
 
 	"github.com/minio/minio-go/v7"
 )
@@ -74,7 +77,12 @@ func New(t testing.TB) *Server {
 	t.Cleanup(s.http.Close)
 	s.credentials = filepath.Join(t.TempDir(), "credentials")
 	text := "[default]\naws_access_key_id = " + access + "\naws_secret_access_key = " + secret + "\n"
-	if err := os.WriteFile(s.credentials, []byte(text), 0o600); err != nil {
+	f, err := env.Real(slog.New(slog.DiscardHandler)).FS.Create(s.credentials, "test")
+	if err == nil {
+		_, err = f.Write([]byte(text))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return s
