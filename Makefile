@@ -16,7 +16,7 @@ RUN = bin/run-tests $(if $(CI),-metered) -vet=off -trimpath
 # RACE_PACKAGES start goroutines or share memory, in their code or tests: the race detector runs in them. It finds little in tests
 # that run the built program, and in the simulation, of which a seed is one thread.
 RACE_PACKAGES = $$(grep -rlE --include='*.go' --exclude-dir=node_modules '^\s*go (func|\w+[.(])|\.Go\(|sync\.(RW)?Mutex|atomic\.' . | \
-	xargs -n1 dirname | grep -vE '^\./test/(attack|e2e|lab|peer/(libraries|s3)|run|sim)$$' | sort -u)
+	xargs -n1 dirname | grep -vE '^\./test/(attack|e2e|lab|peer/libraries|run|sim)$$' | sort -u)
 # Folders with benchmarks, found by their functions.
 BENCH_PACKAGES ?= $$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -r -n1 dirname | sort -u)
 
