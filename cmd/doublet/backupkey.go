@@ -25,7 +25,7 @@ func (a *app) backupKeyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "key FILE", Short: "make the pair of keys of encrypted backups", Args: count(1, 1),
 		Long: "Writes a private key into FILE, which must not exist, in the format of age, and prints the public " +
-			"key.\nMake it on another machine than the server: backups need the public key alone, a restore needs FILE.",
+			"key.\nMake it on another machine: backups need the public key alone, a restore needs FILE.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			id, err := age.GenerateX25519Identity()
 			if err != nil {

@@ -186,7 +186,8 @@ func (s *s3) List(ctx context.Context, prefix string) (out []Info, err error) {
 // Remove implements Store. It removes many objects with one request.
 func (s *s3) Remove(ctx context.Context, names ...string) error {
 	if len(names) == 1 {
-		return s.removed(names[0], s.client.RemoveObject(ctx, s.at.bucket, s.key(names[0]), minio.RemoveObjectOptions{}))
+		err := s.client.RemoveObject(ctx, s.at.bucket, s.key(names[0]), minio.RemoveObjectOptions{})
+		return s.removed(names[0], err)
 	}
 	todo := make(chan minio.ObjectInfo, len(names))
 	for _, name := range names {
