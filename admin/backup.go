@@ -11,10 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"doublet/env"
 	"doublet/mail/keep"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/store/backup"
+	"doublet/store/blob"
 )
 
 // BackupSettings are the settings of backups.
@@ -24,6 +26,12 @@ type BackupSettings struct {
 	Rate Size
 	// Check is the level at which a new backup is checked; empty means backup.CheckOpen.
 	Check backup.Level
+	// Recipient is empty, or the public keys to which backups are encrypted: see blob.ParseKeys.
+	Recipient string
+	// Policy says which generations stay after each good backup in a place of Thinned (see backup.ParseKeep). Empty
+	// means that all stay.
+	Policy  string
+	Thinned []string
 	// Extra lists files that every backup includes: the configuration.
 	Extra []string
 	// Keep stores the last good backup across restarts. It may be nil.
@@ -53,6 +61,15 @@ type BackupPrune struct {
 type BackupVerify struct {
 	Dir string `json:"dir" arg:"optional" file:"true" help:"backup folder; without it the setting data.backup_dir"`
 	At  int    `json:"at" help:"generation; without it the latest"`
+	// Identity is read by the server.
+	Identity string `json:"identity" file:"true" help:"file with the private key of an encrypted backup"`
+}
+
+// BackupThin are the arguments of backup thin.
+type BackupThin struct {
+	Dir  string `json:"dir" arg:"optional" file:"true" help:"backup folder; without it the setting data.backup_dir"`
+	Keep string `json:"keep" help:"generations that stay, such as 7d 4w 12m (default: data.backup_keep)"`
+	Dry  bool   `json:"dry_run" help:"remove nothing, and print what would be removed"`
 }
 
 // Generation is a backup in the result of backup list.
@@ -74,6 +91,12 @@ type Pruned struct {
 	Files       int      `json:"removed_files"`
 	Bytes       Size     `json:"freed"`
 	Uncounted   []uint64 `json:"uncounted,omitempty"`
+	// Dry means that nothing was removed.
+	Dry bool `json:"dry_run,omitempty"`
+}
+
+func showPruned(p backup.Pruned, dry bool) Pruned {
+	return Pruned{p.Generations, p.Files, Size(p.Bytes), p.Uncounted, dry}
 }
 
 // Text returns the result as text for people.
@@ -81,6 +104,10 @@ func (p Pruned) Text() string {
 	text := "there was nothing to remove\n"
 	if len(p.Generations) > 0 || p.Files > 0 {
 		text = fmt.Sprintf("removed %d generations, %d files, %s\n", len(p.Generations), p.Files, p.Bytes)
+	}
+	if p.Dry && len(p.Generations) > 0 {
+		text = fmt.Sprintf("would remove the generations %s: %d files, %s, and the archive that only they need\n",
+			strings.Trim(fmt.Sprint(p.Generations), "[]"), p.Files, p.Bytes)
 	}
 	for _, n := range p.Uncounted {
 		text += fmt.Sprintf("generation %d does not count: it is damaged or was not checked (doublet backup verify "+
@@ -114,12 +141,12 @@ func backups() []*Verb {
 				"Then it is checked (data.backup_check, --check): one that fails is marked as damaged, doublet "+
 				"fails, and backup prune keeps\nolder ones in its place.")),
 		define("backup list", "the generations of a backup folder",
-			func(_ context.Context, c *Call, a *BackupDir) ([]Generation, error) {
+			func(ctx context.Context, c *Call, a *BackupDir) ([]Generation, error) {
 				dir, err := c.backupDir(a.Dir)
 				if err != nil {
 					return nil, err
 				}
-				return rows(ShowGeneration)(backup.List(c.Env, dir))
+				return rows(ShowGeneration)(backup.List(ctx, c.Env, dir))
 			}),
 		define("backup prune", "remove old generations, with the files that only they need",
 			func(ctx context.Context, c *Call, a *BackupPrune) (Pruned, error) {
@@ -131,8 +158,12 @@ func backups() []*Verb {
 					return Pruned{}, fmt.Errorf("%w: keep at least one generation", ErrUsage)
 				}
 				p, err := backup.Prune(ctx, c.Env, dir, a.Keep)
-				return Pruned{p.Generations, p.Files, Size(p.Bytes), p.Uncounted}, err
+				return showPruned(p, false), err
 			}, changes),
+		define("backup thin", "remove old generations by age, with the files that only they need", backupThin, changes,
+			long("Keeps the latest generation of each of the last days, weeks, months and years that have one "+
+				"(data.backup_keep, --keep).\nThe latest good generation always stays, and so does the archive from "+
+				"the oldest generation that stays on.")),
 		define("backup verify", "read a generation, compare it with its checksums and check the store in it",
 			backupVerify, yields,
 			long("Reads the archive in the folder, too, and says which moments can be restored; it fails if a part of "+
@@ -150,6 +181,12 @@ func (c *Call) backupDir(dir string) (string, error) {
 	if dir == "" {
 		return "", fmt.Errorf("%w: name the backup folder, or set data.backup_dir", ErrUsage)
 	}
+	if blob.IsS3(dir) {
+		if err := blob.Check(dir); err != nil {
+			return "", fmt.Errorf("%w: %w", ErrUsage, err)
+		}
+		return dir, nil
+	}
 	dir = filepath.Clean(dir)
 	at := c.Store.Places()
 	for _, own := range []string{at.Data, at.Index, at.Segments, at.Log} {
@@ -166,12 +203,25 @@ func inside(dir, other string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-func (c *Call) backupOptions(rate Size) backup.Options {
+// ReadKeys returns the keys of recipients, which may be empty, and of an identity file, whose path may be empty.
+func ReadKeys(e *env.Env, recipients, identity string) (blob.Keys, error) {
+	if identity == "" {
+		return blob.ParseKeys(recipients, nil)
+	}
+	f, _, err := env.OpenRegular(e.FS, identity)
+	if err != nil {
+		return blob.Keys{}, fmt.Errorf("identity file: %w", err)
+	}
+	defer f.Close()
+	return blob.ParseKeys(recipients, f)
+}
+
+func (c *Call) backupOptions(rate Size, keys blob.Keys) backup.Options {
 	if rate == 0 {
 		rate = c.Backup.Rate
 	}
 	return backup.Options{Rate: int64(rate), Program: c.Version, Extra: c.Backup.Extra, Check: c.Backup.Check,
-		Indexes: c.Store.Indexes(), Progress: func(p backup.Progress) {
+		Keys: keys, Indexes: c.Store.Indexes(), Progress: func(p backup.Progress) {
 			c.Progress(Progress{Stage: p.Stage, Done: p.Done, Bytes: p.Total, Text: Size(p.Done).String() + " of " +
 				Size(p.Total).String()})
 		}}
@@ -182,7 +232,11 @@ func runBackup(ctx context.Context, c *Call, a *BackupTake) (Generation, error) 
 	if err != nil {
 		return Generation{}, err
 	}
-	o := c.backupOptions(a.Rate)
+	keys, err := ReadKeys(c.Env, c.Backup.Recipient, "")
+	if err != nil {
+		return Generation{}, err
+	}
+	o := c.backupOptions(a.Rate, keys)
 	o.Check = cmp.Or(backup.Level(a.Check), o.Check)
 	switch o.Check {
 	case "", backup.CheckOff, backup.CheckOpen, backup.CheckFull:
@@ -191,10 +245,45 @@ func runBackup(ctx context.Context, c *Call, a *BackupTake) (Generation, error) 
 	}
 	g, err := backup.Take(ctx, c.Env, c.Store, dir, o)
 	c.countBackup(g, err)
+	if err == nil {
+		c.thinAfter(ctx, dir)
+	}
 	if errors.Is(err, store.ErrBusy) {
 		err = fmt.Errorf("%w: a backup is in progress", err)
 	}
 	return ShowGeneration(g), err
+}
+
+// thinAfter thins a configured place after a good backup. An error does not make the backup a failed one, which would
+// be repeated.
+func (c *Call) thinAfter(ctx context.Context, dir string) {
+	if c.Backup.Policy == "" || !slices.Contains(c.Backup.Thinned, dir) {
+		return
+	}
+	keep, err := backup.ParseKeep(c.Backup.Policy)
+	if err == nil {
+		_, err = backup.Thin(ctx, c.Env, dir, keep, false)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.Env.Log.Error("backup: cannot thin old backups, will retry after the next one", "error", err)
+	}
+}
+
+// backupThin implements backup thin.
+func backupThin(ctx context.Context, c *Call, a *BackupThin) (Pruned, error) {
+	dir, err := c.backupDir(a.Dir)
+	if err != nil {
+		return Pruned{}, err
+	}
+	keep, err := backup.ParseKeep(cmp.Or(a.Keep, c.Backup.Policy))
+	if err == nil && keep == (backup.Keep{}) {
+		err = errors.New("say which backups stay with --keep, or set data.backup_keep")
+	}
+	if err != nil {
+		return Pruned{}, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	p, err := backup.Thin(ctx, c.Env, dir, keep, a.Dry)
+	return showPruned(p, a.Dry), err
 }
 
 // countBackup updates the statistics of backups.
@@ -276,10 +365,10 @@ func (s *System) FindBackup() {
 
 // latestBackup returns the latest good backup in the configured folder.
 func (s *System) latestBackup() (g backup.Generation, ok bool) {
-	if s.Backup.Dir == "" {
+	if s.Backup.Dir == "" || blob.IsS3(s.Backup.Dir) { // the start of a server must not wait for a bucket
 		return g, false
 	}
-	list, err := backup.List(s.Env, s.Backup.Dir)
+	list, err := backup.List(context.Background(), s.Env, s.Backup.Dir)
 	if err != nil {
 		return g, false // no backups yet
 	}

@@ -159,3 +159,42 @@ func TestBackupStatistics(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBackupThins takes backups into a place that the settings thin, and into another one. The first holds one of a day
+// afterwards, the other all.
+func TestBackupThins(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.Backup.Policy, s.Backup.Thinned = "2d", []string{"", "backup"}
+	run := func(verb, args string) string {
+		t.Helper()
+		out, err := s.Run(context.Background(), note.System, verb, json.RawMessage(args), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	for range 3 {
+		run("backup", `{"dir":"backup"}`)
+		run("backup", `{"dir":"elsewhere"}`)
+	}
+	if out := run("backup list", `{"dir":"backup"}`); strings.Count(out, `"generation"`) != 1 ||
+		!strings.Contains(out, `"generation":3`) {
+		t.Errorf("thinned: %s", out)
+	}
+	if out := run("backup list", `{"dir":"elsewhere"}`); strings.Count(out, `"generation"`) != 3 {
+		t.Errorf("elsewhere: %s", out)
+	}
+	out := run("backup thin", `{"dir":"elsewhere","dry_run":true}`)
+	var p Pruned
+	if err := json.Unmarshal([]byte(out), &p); err != nil || len(p.Generations) != 2 || p.Files == 0 ||
+		!strings.HasPrefix(p.Text(), "would remove the generations 1 2: ") {
+		t.Errorf("dry run: %s, %q, %v", out, p.Text(), err)
+	}
+	if out := run("backup list", `{"dir":"elsewhere"}`); strings.Count(out, `"generation"`) != 3 {
+		t.Errorf("after a dry run: %s", out)
+	}
+	if out := run("backup thin", `{"dir":"elsewhere"}`); !strings.Contains(out, `"removed_generations":[1,2]`) {
+		t.Errorf("thin: %s", out)
+	}
+}

@@ -63,12 +63,17 @@ func backupVerify(ctx context.Context, c *Call, a *BackupVerify) (Verified, erro
 	if err != nil {
 		return Verified{}, err
 	}
-	g, err := backup.Verify(ctx, c.Env, dir, uint64(max(a.At, 0)), c.backupOptions(0))
+	keys, err := ReadKeys(c.Env, "", a.Identity)
+	if err != nil {
+		return Verified{}, err
+	}
+	o := c.backupOptions(0, keys)
+	g, err := backup.Verify(ctx, c.Env, dir, uint64(max(a.At, 0)), o)
 	out := Verified{Generation: ShowGeneration(g)}
 	if err != nil {
 		return out, err
 	}
-	out.Moments, err = showMoments(backup.VerifyArchive(ctx, c.Env, dir, c.backupOptions(0)))
+	out.Moments, err = showMoments(backup.VerifyArchive(ctx, c.Env, dir, o))
 	return out, err
 }
 

@@ -285,6 +285,8 @@ type RestoreDatabase struct {
 	Dir  string `json:"dir" arg:"optional" file:"true" help:"backup folder; without it the setting data.backup_dir"`
 	At   int    `json:"at" help:"generation; without it the latest"`
 	To   string `json:"to" help:"moment of the archive in DIR to restore: 14:03:07, or 2026-11-26 14:03:07"`
+	// Identity is read by the server.
+	Identity string `json:"identity" file:"true" help:"file with the private key of an encrypted backup"`
 	// Folder is restored into the mail file that is there.
 	Folder string `json:"folder" help:"restore only this folder, with the folders in it, into the present mail file"`
 	As     string `json:"as" help:"title of a separate copy (default: replace the database or the folder)"`
@@ -327,8 +329,12 @@ func restoreDatabase(ctx context.Context, c *Call, a *RestoreDatabase) (out Rest
 	if err != nil {
 		return out, err
 	}
+	keys, err := ReadKeys(c.Env, "", a.Identity)
+	if err != nil {
+		return out, err
+	}
 	r, err := c.transfer().Restore(ctx, &transfer.Backup{Name: a.Name, Dir: dir, At: uint64(max(a.At, 0)), To: to,
-		Folder: a.Folder, As: a.As})
+		Keys: keys, Folder: a.Folder, As: a.As})
 	if err != nil {
 		return out, err
 	}

@@ -579,6 +579,12 @@ var script = []struct{ verb, args, want string }{
 	{"backup moments", `{"dir":"/nowhere"}`, "!not found "},
 	{"backup prune", `{"dir":"/backup","keep":0}`, "!usage "},
 	{"backup prune", `{"dir":"/backup","keep":1}`, `"removed_files":0`},
+	{"backup thin", `{"dir":"/backup"}`, "!usage "},
+	{"backup thin", `{"dir":"/backup","keep":"7 days"}`, "!usage "},
+	{"backup thin", `{"dir":"/backup","keep":"1d 1w","dry_run":true}`, `"dry_run":true`},
+	{"backup thin", `{"dir":"/backup","keep":"1d 1w"}`, `"removed_files":0`}, // see TestBackupThins
+	{"backup list", `{"dir":"s3://"}`, "!usage "},
+	{"backup verify", `{"dir":"/backup","identity":"/nowhere"}`, "!not found "},
 	{"dump database", `{"database":"ada"}`, `"bytes":`},
 	{"dump note", `{"database":"ada","note":"1"}`, `"bytes":`},
 	{"dump note", `{"database":"ada","note":"one"}`, "!usage "},

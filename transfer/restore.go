@@ -15,6 +15,7 @@ import (
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/backup"
+	"doublet/store/blob"
 	"doublet/store/layout"
 )
 
@@ -27,6 +28,8 @@ type Backup struct {
 	Dir string
 	At  uint64
 	To  time.Time
+	// Keys decrypt the backup.
+	Keys blob.Keys
 	// Folder is the folder to restore, with the folders in it; "" restores the whole database.
 	Folder string
 	// As is the title of a copy, or the name of a copy of the folder; "" replaces the existing database or folder.
@@ -77,12 +80,12 @@ func (j *Job) openBackup(ctx context.Context, a *Backup) (s *store.Store, g back
 	err error) {
 	o := store.Options{CacheSize: 16 << 20, MemTableSize: 1 << 20, Indexes: j.store.Indexes()}
 	if a.To.IsZero() {
-		if s, g, err = backup.Open(j.env, a.Dir, a.At, o); err != nil {
+		if s, g, err = backup.Open(ctx, j.env, a.Dir, a.Keys, a.At, o); err != nil {
 			return nil, g, nil, err
 		}
 		return s, g, s.Close, nil
 	}
-	return backup.OpenMoment(ctx, j.env, a.Dir, j.store.Places().Data, a.To, o, func(p backup.Progress) {
+	return backup.OpenMoment(ctx, j.env, a.Dir, a.Keys, j.store.Places().Data, a.To, o, func(p backup.Progress) {
 		j.progress(Progress{Stage: p.Stage, Done: p.Done, Bytes: p.Total})
 	})
 }

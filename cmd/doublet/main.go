@@ -91,6 +91,9 @@ func (a *app) root() *cobra.Command {
 		})
 	a.addVerbs(root)
 	journalCommands{a}.extend(root)
+	if backups, _, err := root.Find([]string{"backup"}); err == nil {
+		backups.AddCommand(a.backupKeyCommand())
+	}
 	if clusters, _, err := root.Find([]string{"cluster"}); err == nil {
 		clusters.AddCommand(a.joinCommand())
 	}

@@ -15,6 +15,7 @@ import (
 	"doublet/cmd/doublet/config"
 	"doublet/env"
 	"doublet/store/backup"
+	"doublet/store/blob"
 	"doublet/store/check"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ type restoreFlags struct {
 	at                      int
 	replace, list, deep, no bool
 	database, as            string
-	to, folder              string
+	to, folder, identity    string
 }
 
 // restoring restores the backup folder dir.
@@ -33,6 +34,7 @@ type restoring struct {
 	*app
 	dir string
 	restoreFlags
+	keys blob.Keys
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -44,6 +46,8 @@ func (a *app) restoreCommand() *cobra.Command {
 			"its checksums while it is copied beside what is there, and then replaces it. Then the store is " +
 			"checked. The settings\n" +
 			"come from doublet.toml in the data folder, or from the backup where there is none.\n\n" +
+			"DIR is a folder, or a bucket: s3://BUCKET/PREFIX?endpoint=https://HOST&credentials=FILE. An encrypted " +
+			"backup needs --identity.\n\n" +
 			"With --to it is restored as of any moment that the archive in DIR has (doublet backup moments DIR).\n\n" +
 			"With --database one database alone comes out of the backup, while the server runs or is stopped: see " +
 			"doublet db restore.",
@@ -53,6 +57,7 @@ func (a *app) restoreCommand() *cobra.Command {
 		"restore this database alone: its id or title in the backup, or its owner's name")
 	cmd.Flags().StringVar(&f.to, "to", "",
 		"moment to restore from the archive in DIR: 14:03:07, or 2026-11-26 14:03:07")
+	cmd.Flags().StringVar(&f.identity, "identity", "", "file with the private key of an encrypted backup")
 	cmd.Flags().StringVar(&f.folder, "folder", "",
 		"with --database: restore this folder alone, with the folders in it, into the mail file that is there")
 	cmd.Flags().StringVar(&f.as, "as", "",
@@ -63,9 +68,12 @@ func (a *app) restoreCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&f.no, "no-check", false, "leave out the check")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print the result as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		dir, err := filepath.Abs(args[0])
+		dir, err := absolute(args[0])
 		if err != nil {
 			return err
+		}
+		if err := blob.Check(dir); err != nil {
+			return &exitError{exitUsage, err}
 		}
 		if f.at < 0 {
 			return &exitError{exitUsage, errors.New("--at is the number of a generation")}
@@ -73,7 +81,7 @@ func (a *app) restoreCommand() *cobra.Command {
 		if f.at != 0 && f.to != "" {
 			return &exitError{exitUsage, errors.New("--at or --to, not both")}
 		}
-		r := restoring{a, dir, f}
+		r := restoring{app: a, dir: dir, restoreFlags: f}
 		if f.database != "" {
 			return r.one(cmd.Context())
 		}
@@ -85,8 +93,11 @@ func (a *app) restoreCommand() *cobra.Command {
 			return err
 		}
 		e := world(&cfg, a.err)
+		if r.keys, err = admin.ReadKeys(e, "", f.identity); err != nil {
+			return &exitError{exitUsage, err}
+		}
 		if f.list {
-			return r.listGenerations(e)
+			return r.listGenerations(cmd.Context(), e)
 		}
 		return r.whole(cmd.Context(), e)
 	}
@@ -100,18 +111,25 @@ func (r *restoring) one(ctx context.Context) error {
 			errors.New("--replace, --deep and --no-check are for the whole store: doublet check looks at one that " +
 				"is there")}
 	}
+	identity := r.identity
+	if identity != "" {
+		var err error
+		if identity, err = filepath.Abs(identity); err != nil {
+			return err
+		}
+	}
 	verbs := admin.Verbs()
 	i := slices.IndexFunc(verbs, func(v *admin.Verb) bool { return v.Name == "db restore" })
 	raw, err := json.Marshal(admin.RestoreDatabase{Name: r.database, Dir: r.dir, At: r.at, To: r.to,
-		Folder: r.folder, As: r.as})
+		Folder: r.folder, As: r.as, Identity: identity})
 	if err != nil {
 		return err
 	}
 	return r.call(ctx, verbs[i], raw)
 }
 
-func (r *restoring) listGenerations(e *env.Env) error {
-	list, err := backup.List(e, r.dir)
+func (r *restoring) listGenerations(ctx context.Context, e *env.Env) error {
+	list, err := backup.List(ctx, e, r.dir)
 	if err != nil {
 		return err
 	}
@@ -135,7 +153,8 @@ func (r *restoring) whole(ctx context.Context, e *env.Env) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	o := backup.RestoreOptions{Options: backup.Options{Extra: []string{config.FileName}}, At: uint64(r.at), To: to,
+	o := backup.RestoreOptions{Options: backup.Options{Extra: []string{config.FileName},
+		Keys: r.keys}, At: uint64(r.at), To: to,
 		Replace: r.replace, Store: storeOptions(e, &cfg, nil)}
 	tell := r.progress()
 	o.Progress = func(p backup.Progress) {
@@ -170,7 +189,7 @@ func (r *restoring) settings(ctx context.Context, e *env.Env) (config.Config, er
 	if _, err := os.Stat(path); err == nil {
 		return cfg, nil
 	}
-	text, err := backup.Extra(ctx, e, r.dir, uint64(r.at), config.FileName)
+	text, err := backup.Extra(ctx, e, r.dir, r.keys, uint64(r.at), config.FileName)
 	if errors.Is(err, backup.ErrNotFound) || len(text) == 0 && err == nil {
 		return cfg, nil
 	}

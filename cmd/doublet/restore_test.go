@@ -1,15 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 
 	"doublet/admin"
+	"doublet/store/blob/s3test"
 )
 
 // TestBackupAndRestore loses a data folder whose parts are in several places, and restores it with command lines alone,
@@ -81,6 +84,85 @@ func TestBackupAndRestore(t *testing.T) {
 	run(0, "restore", at("backup"), "--replace")
 	if after, _ := run(0, "user", "list"); !strings.Contains(after, "Grace") {
 		t.Errorf("people are\n%s", after)
+	}
+}
+
+// TestBackupInBucket makes a pair of keys, backs up into a bucket with the public one, loses the machine, and restores
+// from the bucket with the private one.
+func TestBackupInBucket(t *testing.T) {
+	t.Parallel()
+	dir, bucket := t.TempDir(), s3test.New(t)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	place := bucket.Place("mail", "30s")
+	code, out, errs := command(t, "", "backup", "key", at("key"))
+	_, rest, _ := strings.Cut(out, "backup_recipient = ")
+	setting, _, _ := strings.Cut(rest, "\n")
+	if code != 0 || !strings.HasPrefix(setting, `"age1`) {
+		t.Fatalf("backup key: %d %s%s", code, out, errs)
+	}
+	if code, _, _ := command(t, "", "backup", "key", at("key")); code == 0 {
+		t.Error("a private key was overwritten")
+	}
+	if info, err := os.Stat(at("key")); err != nil || runtime.GOOS != "windows" && info.Mode() != 0o600 {
+		t.Errorf("the private key: %v %v", info.Mode(), err)
+	}
+	if err := os.Mkdir(at("data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	settings := "[server]\nname = \"mail.example.org\"\ndomain = \"example.org\"\n[data]\nbackup_dir = '" + place +
+		"'\nbackup_keep = '1d'\nbackup_recipient = " + setting + "\n"
+	if err := os.WriteFile(at("data/doublet.toml"), []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made(t, at("data"))
+	run := func(want int, args ...string) (out, errs string) {
+		t.Helper()
+		code, out, errs := command(t, "secret\n", append(args, "--data", at("data"))...)
+		if code != want {
+			t.Fatalf("%v: exit %d, want %d: %s%s", args, code, want, out, errs)
+		}
+		return out, errs
+	}
+	run(0, "user", "add", "Ada Lovelace")
+	run(0, "backup")
+	run(0, "user", "add", "Grace Hopper")
+	if out, _ := run(0, "backup"); !strings.Contains(out, "stored") {
+		t.Errorf("backup: %s", out)
+	}
+	if out, _ := run(0, "backup", "list"); strings.Count(out, "\n") != 2 { // data.backup_keep
+		t.Errorf("backup list: %s", out)
+	}
+	run(0, "backup", "thin", "--dry-run")
+	run(0, "backup", "verify", "--identity", at("key"))
+	if _, errs := run(1, "backup", "verify"); !strings.Contains(errs, "identity") {
+		t.Errorf("verify without the key: %s", errs)
+	}
+	before, _ := run(0, "user", "list")
+	run(0, "restore", place, "--database", "Ada Lovelace", "--as", "Ada before", "--identity", at("key"))
+	if err := os.RemoveAll(at("data")); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range bucket.Objects() {
+		if bytes.Contains(b, []byte("example.org")) {
+			t.Errorf("%s can be read", name)
+		}
+	}
+	if _, errs := run(1, "restore", place); !strings.Contains(errs, "identity") {
+		t.Errorf("restore without the key: %s", errs)
+	}
+	run(0, "restore", place, "--list")
+	if out, _ := run(0, "restore", place, "--identity", at("key")); !strings.Contains(out, "clean") {
+		t.Errorf("restore: %s", out)
+	}
+	if after, _ := run(0, "user", "list"); after != before {
+		t.Errorf("people are\n%s, and were\n%s", after, before)
+	}
+	if text, err := os.ReadFile(at("data/doublet.toml")); err != nil || string(text) != settings {
+		t.Errorf("settings: %v\n%s", err, text)
+	}
+	run(2, "restore", "s3://", "--list")
+	if refused := bucket.Refused(); len(refused) > 0 {
+		t.Errorf("%q", refused)
 	}
 }
 

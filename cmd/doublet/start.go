@@ -79,8 +79,10 @@ func newHouse(e *env.Env, cfg config.Config) *house {
 		SCRAM: cfg.Directory.SCRAM, Stats: stat.New(e.Clock), Publish: publish(&cfg),
 		Backup: admin.BackupSettings{
 			Dir: cmp.Or(cfg.Data.BackupDir, cfg.Archive.Target), Rate: admin.Size(cfg.Data.BackupRate),
-			Check: backup.Level(cfg.Data.BackupCheck),
-			Extra: []string{filepath.Join(cfg.Data.Dir, config.FileName)},
+			Check:     backup.Level(cfg.Data.BackupCheck),
+			Extra:     []string{filepath.Join(cfg.Data.Dir, config.FileName)},
+			Recipient: cfg.Data.BackupRecipient, Thinned: []string{cfg.Data.BackupDir, cfg.Archive.Target},
+			Policy: cfg.Data.BackupKeep,
 		},
 	}}
 }

@@ -40,7 +40,9 @@ func (h *server) openTasks() error {
 	tasks.Start(task.Task{Name: "Update", When: task.Every(30 * time.Second),
 		Run: task.Plain(admin.NewUpdater(s.Store).Run)})
 	h.startMaintenance(tasks)
-	startArchive(h, tasks)
+	if err := startArchive(h, tasks); err != nil {
+		return err
+	}
 	tasks.Start(task.Task{Name: "Certificates", Run: task.Plain(func(ctx context.Context) error {
 		select {
 		case <-h.open: // an ACME authority connects to the doors
@@ -90,19 +92,29 @@ func (h *server) startMail(tasks *task.Supervisor) {
 }
 
 // startArchive starts the task that archives the transaction log.
-func startArchive(h *server, tasks *task.Supervisor) {
+func startArchive(h *server, tasks *task.Supervisor) error {
 	a := &h.cfg.Archive
 	if a.Target == "" {
-		return
+		return nil
 	}
-	ship := archive.NewShipper(h.env, h.system.Store, blob.Folder(h.env.FS, a.Target), archive.Options{
+	keys, err := blob.ParseKeys(h.cfg.Data.BackupRecipient, nil)
+	if err != nil {
+		return err
+	}
+	place, err := blob.Open(h.env, a.Target)
+	if err != nil {
+		return err
+	}
+	ship := archive.NewShipper(h.env, h.system.Store, place, archive.Options{
 		Interval: a.Interval.Duration, Rate: int64(a.Rate), BaseEvery: a.BaseEvery.Duration, Stats: h.system.Stats,
+		Keys: keys,
 		Base: func(ctx context.Context) error {
 			_, err := h.running.Command(ctx, "backup", []string{a.Target}, func(admin.Progress) {})
 			return err
 		},
 	})
 	tasks.Start(task.Task{Name: "Archive", Run: task.Plain(ship.Run)})
+	return nil
 }
 
 // startMaintenance starts the tasks that run a verb: at night, or when an administrator loads them.

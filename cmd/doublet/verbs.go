@@ -16,6 +16,7 @@ import (
 	"doublet/admin"
 	"doublet/admin/render"
 	"doublet/cmd/doublet/config"
+	"doublet/store/blob"
 
 	"github.com/spf13/cobra"
 )
@@ -188,6 +189,22 @@ func missing(cmd *cobra.Command, name, help string) error {
 	return &exitError{exitUsage, fmt.Errorf("--%s is missing (%s): see %s --help", name, help, cmd.CommandPath())}
 }
 
+// resolve makes a path among arguments absolute: the server has another working folder. An empty one stays empty.
+func resolve(m map[string]any, name string) (err error) {
+	if path, ok := m[name].(string); ok && path != "" {
+		m[name], err = absolute(path)
+	}
+	return err
+}
+
+// absolute returns an absolute path, or text itself if it is the URL of a bucket.
+func absolute(text string) (string, error) {
+	if blob.IsS3(text) {
+		return text, nil
+	}
+	return filepath.Abs(text)
+}
+
 // arguments returns the arguments of a command line as a JSON object. It omits flags that are not set.
 func (a *app) arguments(cmd *cobra.Command, v *admin.Verb, args []string) (json.RawMessage, error) {
 	m := map[string]any{}
@@ -200,9 +217,7 @@ func (a *app) arguments(cmd *cobra.Command, v *admin.Verb, args []string) (json.
 			if len(args) == 0 {
 				continue
 			}
-			if m[p.Name], args = args[0], args[1:]; p.File {
-				m[p.Name], err = filepath.Abs(m[p.Name].(string))
-			}
+			m[p.Name], args = args[0], args[1:]
 		case p.Name == "lines" && a.json:
 			m[p.Name] = true
 		case !cmd.Flags().Changed(flagName(p.Name)):
@@ -214,6 +229,9 @@ func (a *app) arguments(cmd *cobra.Command, v *admin.Verb, args []string) (json.
 			}
 		default:
 			m[p.Name], err = flagValue(cmd, flagName(p.Name), p.Kind)
+		}
+		if err == nil && p.File {
+			err = resolve(m, p.Name)
 		}
 		if err != nil {
 			return nil, err

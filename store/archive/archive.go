@@ -45,6 +45,7 @@ type Range struct{ From, To time.Time }
 // Archive is the list of an archive's steps.
 type Archive struct {
 	blobs     blob.Store
+	keys      blob.Keys
 	timelines []*timeline // in ascending order of their starts
 }
 
@@ -63,13 +64,13 @@ type named struct {
 	blob    blob.Info
 }
 
-// Open lists an archive.
-func Open(ctx context.Context, blobs blob.Store) (*Archive, error) {
-	list, err := blobs.List(ctx, folder)
+// Open lists an archive. keys decrypt its steps; without an identity, encrypted ones can only be listed.
+func Open(ctx context.Context, blobs blob.Store, keys blob.Keys) (*Archive, error) {
+	list, err := blobs.List(ctx, folder+"/")
 	if err != nil {
 		return nil, err
 	}
-	a := &Archive{blobs: blobs}
+	a := &Archive{blobs: blobs, keys: keys}
 	for _, b := range list {
 		parts := strings.Split(b.Name, "/")
 		if len(parts) != 3 {
@@ -105,7 +106,7 @@ func sorted(steps []named) []named {
 // readThrough reads the blob named through. One that is malformed counts as missing.
 func (t *timeline) readThrough(ctx context.Context, blobs blob.Store, name string) error {
 	b, err := blobs.Get(ctx, name, 1<<10)
-	if errors.Is(err, blob.ErrNotFound) {
+	if errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrDamaged) {
 		return nil
 	}
 	if err != nil {
@@ -266,8 +267,17 @@ func (a *Archive) read(ctx context.Context, timeline string, n named) (*step, er
 	if errors.Is(err, blob.ErrNotFound) {
 		return nil, fmt.Errorf("%w: %s is missing", ErrDamaged, n.blob.Name)
 	}
+	if errors.Is(err, blob.ErrDamaged) {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
 	if err != nil {
 		return nil, err
+	}
+	if b, err = a.keys.Unseal(b); errors.Is(err, blob.ErrForged) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", n.blob.Name, err)
 	}
 	s, err := decode(b)
 	if err != nil {
@@ -367,19 +377,19 @@ func (a *Archive) Thin(ctx context.Context, points []*Point) (steps int, bytes i
 		if !ok && i == len(a.timelines)-1 {
 			continue // its first backup is not there yet
 		}
+		var names []string
 		for _, n := range t.steps {
 			if ok && n.number >= from {
 				break
 			}
-			if err := a.blobs.Remove(ctx, n.blob.Name); err != nil {
-				return steps, bytes, err
-			}
-			steps, bytes = steps+1, bytes+n.blob.Size
+			names, bytes = append(names, n.blob.Name), bytes+n.blob.Size
 		}
+		steps += len(names)
 		if !ok {
-			if err := a.blobs.Remove(ctx, folder+"/"+t.name+"/"+throughName); err != nil {
-				return steps, bytes, err
-			}
+			names = append(names, folder+"/"+t.name+"/"+throughName)
+		}
+		if err := a.blobs.Remove(ctx, names...); err != nil {
+			return 0, 0, err
 		}
 	}
 	return steps, bytes, nil

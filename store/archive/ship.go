@@ -28,7 +28,9 @@ type Options struct {
 	// has no backup, and BaseEvery after the last one (24 h; negative: never).
 	Base      func(ctx context.Context) error
 	BaseEvery time.Duration
-	Stats     *stat.Tree
+	// Keys encrypt the steps.
+	Keys  blob.Keys
+	Stats *stat.Tree
 }
 
 // idleEvery is the time after which a turn without changes tells the archive so.
@@ -261,7 +263,7 @@ func (s *Shipper) ready(ctx context.Context) error {
 // resume continues from the state of an earlier process. A step that was being sent may have arrived. If another one
 // with its number did, or later ones, the data folder has returned to an older state, and a new timeline begins.
 func (s *Shipper) resume(ctx context.Context, st state) error {
-	list, err := s.blobs.List(ctx, folder+"/"+st.Timeline)
+	list, err := s.blobs.List(ctx, folder+"/"+st.Timeline+"/")
 	if err != nil {
 		return err
 	}
@@ -275,7 +277,7 @@ func (s *Shipper) resume(ctx context.Context, st state) error {
 			return s.begin()
 		}
 		content, err := s.blobs.Get(ctx, b.Name, maxStep)
-		if err != nil {
+		if err != nil && !errors.Is(err, blob.ErrDamaged) {
 			return err
 		}
 		if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) == st.Sending.SHA256 {
@@ -419,6 +421,9 @@ func (s *Shipper) ship(ctx context.Context, p *step, next place) error {
 	next.Step = s.st.Step + 1
 	p.Timeline, p.Number, p.Through = s.st.Timeline, next.Step, next.Through
 	b, err := p.encode()
+	if err == nil {
+		b, err = s.o.Keys.Seal(b)
+	}
 	if err != nil {
 		return fmt.Errorf("archive: step: %w", err)
 	}

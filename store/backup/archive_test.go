@@ -56,6 +56,9 @@ type recorded struct {
 	target *target
 	ship   *archive.Shipper
 	o      archive.Options
+	// place is the place of the archive and of the backups. to encrypts what is written there, from decrypts it.
+	place    string
+	to, from blob.Keys
 	// times holds, in ascending order, times and the number of operations that were done at each.
 	times []doneAt
 }
@@ -78,7 +81,15 @@ func newRecorded(t *testing.T, seed uint64) *recorded {
 
 func newRecordedWith(t *testing.T, seed uint64, o store.Options) *recorded {
 	t.Helper()
-	r := &recorded{model: newModelIn(t, env.Test(t), o), rng: rand.New(rand.NewPCG(seed, 18))}
+	return newRecordedIn(t, seed, o, "backup", blob.Keys{}, blob.Keys{})
+}
+
+// newRecordedIn is newRecordedWith with a place and its keys.
+func newRecordedIn(t *testing.T, seed uint64, o store.Options, place string, to, from blob.Keys) *recorded {
+	t.Helper()
+	r := &recorded{model: newModelIn(t, env.Test(t), o), rng: rand.New(rand.NewPCG(seed, 18)), place: place, to: to,
+		from: from}
+	r.o.Keys = to
 	if err := r.f.FS.MkdirAll("backup", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +97,7 @@ func newRecordedWith(t *testing.T, seed uint64, o store.Options) *recorded {
 		if r.target.away {
 			return errAway
 		}
-		_, err := Take(ctx, r.f.Env, r.s, "backup", Options{})
+		_, err := Take(ctx, r.f.Env, r.s, r.place, Options{Keys: r.to})
 		return err
 	}
 	r.open()
@@ -96,7 +107,11 @@ func newRecordedWith(t *testing.T, seed uint64, o store.Options) *recorded {
 // open makes the shipper of the store.
 func (r *recorded) open() {
 	away := r.target != nil && r.target.away
-	r.target = &target{Store: blob.Folder(r.f.FS, "backup"), rng: r.rng, away: away}
+	place, err := blob.Open(r.f.Env, r.place)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.target = &target{Store: place, rng: r.rng, away: away}
 	r.ship = archive.NewShipper(r.f.Env, r.s, r.target, r.o)
 }
 
@@ -115,16 +130,18 @@ func (r *recorded) restart(crash bool) {
 	r.open()
 }
 
+func isAway(err error) bool { return errors.Is(err, errAway) || errors.Is(err, blob.ErrAway) }
+
 func (r *recorded) turn() {
 	r.t.Helper()
-	if err := r.ship.Turn(context.Background()); err != nil && !errors.Is(err, errAway) {
+	if err := r.ship.Turn(context.Background()); err != nil && !isAway(err) {
 		r.t.Fatal(err)
 	}
 }
 
 func (r *recorded) base() {
 	r.t.Helper()
-	if err := r.ship.Base(context.Background()); err != nil && !errors.Is(err, errAway) {
+	if err := r.ship.Base(context.Background()); err != nil && !isAway(err) {
 		r.t.Fatal(err)
 	}
 }
@@ -164,7 +181,7 @@ func (r *recorded) end() {
 
 func (r *recorded) moments() []archive.Range {
 	r.t.Helper()
-	list, err := Moments(context.Background(), r.f.Env, "backup")
+	list, err := Moments(context.Background(), r.f.Env, r.place)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -184,7 +201,8 @@ func within(list []archive.Range, at time.Time) bool {
 func (r *recorded) restore(d doneAt) {
 	r.t.Helper()
 	dir := fmt.Sprint("restored", r.rng.Uint64())
-	_, err := Restore(context.Background(), r.f.Env, "backup", dir, RestoreOptions{To: d.at, Store: storeOptions()})
+	_, err := Restore(context.Background(), r.f.Env, r.place, dir,
+		RestoreOptions{Options: Options{Keys: r.from}, To: d.at, Store: storeOptions()})
 	if err != nil {
 		r.t.Fatalf("%s: %v", d.at, err)
 	}

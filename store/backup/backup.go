@@ -1,8 +1,8 @@
 // Package backup copies a store, running or not, as of one moment, and restores it.
 //
 // A backup folder holds generations. A generation is a manifest that lists every file of the store at that moment as a
-// sequence of pieces. Pieces are files in the folder that are written once, never changed, and shared by the
-// generations that need them:
+// sequence of pieces. Pieces are files in the folder, or objects in a bucket, that are written once, never changed, and
+// shared by the generations that need them:
 //
 //	generation-000007          the manifest: a line with its checksum, then JSON
 //	generation-000007.checked  the result of its last check
@@ -15,6 +15,9 @@
 // backup finds the piece without reading the original: tables never change, and segments only grow. A piece is durable
 // before it gets its name, all pieces before the manifest gets its name, and the manifest is written last. So a backup
 // that is interrupted does not affect older generations, and the next backup reuses the pieces that it left.
+//
+// With a recipient (Options.Keys), pieces are encrypted. Manifests are not: a server without the private key needs them
+// for the next backup.
 package backup
 
 import (
@@ -29,6 +32,7 @@ import (
 	"doublet/env"
 	"doublet/store"
 	"doublet/store/archive"
+	"doublet/store/blob"
 )
 
 // Errors that callers test for.
@@ -56,6 +60,8 @@ type Options struct {
 	Extra []string
 	// Progress is called from time to time. Several goroutines may call it, but only one at a time.
 	Progress func(Progress)
+	// Keys encrypt the pieces of a backup, and decrypt those of a restore or a verification.
+	Keys blob.Keys
 	// Check is the level of the check after a backup; empty means CheckOpen.
 	Check Level
 	// Indexes are the declared indexes of the store that is verified. Take uses those of its store.
@@ -81,12 +87,18 @@ const copiers = 2
 // generation references. Then it checks the generation as o.Check requires. If the check fails, it marks the generation
 // and returns ErrDamaged.
 func Take(ctx context.Context, e *env.Env, s *store.Store, dir string, o Options) (g Generation, err error) {
-	r, err := openRepository(e, dir, true)
+	if o.Check == CheckFull && o.Keys.Seals() && !o.Keys.Opens() {
+		return g, fmt.Errorf("backup: the check %s: %w", CheckFull, blob.ErrSealed)
+	}
+	r, err := openRepository(ctx, e, dir, o.Keys, true)
 	if err != nil {
 		return g, err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	t := &taking{r: r, s: s, o: o, fresh: map[string]bool{}}
+	if r.have, err = r.listPieces(ctx); err != nil {
+		return g, err
+	}
+	t := &taking{r: r, s: s, o: o, fresh: map[string][]byte{}}
 	if g, err = t.take(ctx); err != nil {
 		return g, err
 	}
@@ -94,7 +106,7 @@ func Take(ctx context.Context, e *env.Env, s *store.Store, dir string, o Options
 		return g, err
 	}
 	// Remove what interrupted backups left. A file that cannot be removed is tried again next time.
-	_, _, err = r.collectGarbage()
+	_, _, err = r.collectGarbage(ctx)
 	return g, err
 }
 
@@ -103,8 +115,8 @@ type taking struct {
 	r *repository
 	s *store.Store
 	o Options
-	// fresh holds the names of the pieces that it has written.
-	fresh map[string]bool
+	// fresh holds the SHA-256 of the blobs that it has written, by the names of the pieces.
+	fresh map[string][]byte
 	alive func() error
 }
 
@@ -130,7 +142,7 @@ func (t *taking) take(ctx context.Context) (g Generation, err error) {
 		Began: began.UTC(), Archive: point,
 	}
 	// Only one moment exists at a time, so no other backup of this store changes its marks meanwhile.
-	marks, err := t.r.marks(t.s.Places().Data, m.Incarnation)
+	marks, err := t.r.marks(ctx, t.s.Places().Data, m.Incarnation)
 	if err != nil {
 		return g, err
 	}
@@ -145,7 +157,7 @@ func (t *taking) take(ctx context.Context) (g Generation, err error) {
 	if err := t.r.room(p.missing, floor); err != nil {
 		return g, err
 	}
-	if err := t.r.begin(marks); err != nil {
+	if err := t.r.begin(ctx, marks); err != nil {
 		return g, err
 	}
 	c := newCopier(ctx, e, t.o.Rate, "copy", p.missing, t.o.Progress)
@@ -158,12 +170,15 @@ func (t *taking) take(ctx context.Context) (g Generation, err error) {
 		g.Bytes += uint64(f.Size)
 	}
 	g.Copied, g.Ended = p.missing, e.Clock.Now().UTC()
-	return g, t.r.commit(&g)
+	return g, t.r.commit(ctx, &g)
 }
 
 // check checks the new generation. Meanwhile the store runs normally, because the moment was released.
 func (t *taking) check(ctx context.Context, g *Generation) error {
 	level := cmp.Or(t.o.Check, CheckOpen)
+	if level == CheckOpen && t.r.keys.Seals() && !t.r.keys.Opens() {
+		level = CheckStored
+	}
 	total := g.Copied
 	if level == CheckFull {
 		total = g.Bytes
@@ -171,7 +186,7 @@ func (t *taking) check(ctx context.Context, g *Generation) error {
 	c := newCopier(ctx, t.r.env, t.o.Rate, "check", total, t.o.Progress)
 	c.alive = t.alive
 	i := &inspection{r: t.r, c: c, level: level, fresh: t.fresh, indexes: t.s.Indexes()}
-	if err := t.r.conclude(g, i, i.run(ctx, g)); err != nil {
+	if err := t.r.conclude(ctx, g, i, i.run(ctx, g)); err != nil {
 		return fmt.Errorf("backup: generation %d failed verification, older ones are kept: %w", g.Number, err)
 	}
 	return nil
@@ -186,8 +201,8 @@ type plan struct {
 	lineage string // of the pieces
 
 	mu sync.Mutex
-	// fresh holds the names of the pieces that were copied.
-	fresh map[string]bool
+	// fresh holds the SHA-256 of the blobs that were written, by the names of the pieces.
+	fresh map[string][]byte
 }
 
 // planned is a file of the store, with the pieces that the backup folder has, and the offset from which the rest is
@@ -295,7 +310,7 @@ func (p *plan) copy(c *copier) error {
 	if c.rate == 0 {
 		n = 1
 	}
-	for i := range n {
+	for range n {
 		wg.Add(1)
 		p.r.env.Go("backup", func() {
 			defer wg.Done()
@@ -303,10 +318,10 @@ func (p *plan) copy(c *copier) error {
 				if fail(nil) {
 					continue
 				}
-				piece, err := p.r.piece(c, i, f)
+				piece, sent, err := p.r.piece(c, f)
 				if err == nil {
 					f.Pieces = append(f.Pieces, piece)
-					p.wrote(piece.Name)
+					p.wrote(piece.Name, sent)
 				} else {
 					err = fmt.Errorf("backup: copy %s: %w", f.source, err)
 				}
@@ -324,11 +339,11 @@ func (p *plan) copy(c *copier) error {
 	return failed
 }
 
-func (p *plan) wrote(name string) {
+func (p *plan) wrote(name string, sent []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.fresh != nil {
-		p.fresh[name] = true
+		p.fresh[name] = sent
 	}
 }
 

@@ -115,7 +115,7 @@ func TestIncremental(t *testing.T) {
 	if err != nil || !slices.Equal(p.Generations, []uint64{1}) || p.Bytes == 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	list, err := List(m.f.Env, "backup")
+	list, err := List(context.Background(), m.f.Env, "backup")
 	if err != nil || len(list) != 2 || list[0].Number != second.Number || list[1].Number != third.Number {
 		t.Errorf("%d generations, %v", len(list), err)
 	}

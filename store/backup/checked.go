@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"doublet/store"
+	"doublet/store/blob"
 	"doublet/store/check"
 )
 
@@ -22,6 +23,9 @@ const (
 	// CheckOpen reads back the pieces that the backup copied, checks the lengths of all other pieces, and opens the
 	// store of the generation directly.
 	CheckOpen Level = "open"
+	// CheckStored is CheckOpen for an encrypted backup without the private key: the pieces that were copied are
+	// compared with what was written, and the store is not opened.
+	CheckStored Level = "stored"
 	// CheckFull reads back every piece and checks every row of the store.
 	CheckFull Level = "full"
 )
@@ -50,8 +54,8 @@ type inspection struct {
 	r     *repository
 	c     *copier
 	level Level
-	// fresh holds the names of the pieces that this backup has written.
-	fresh map[string]bool
+	// fresh holds the SHA-256 of the blobs that this backup has written, by the names of the pieces.
+	fresh map[string][]byte
 	// indexes are those of the store's settings.
 	indexes []store.Index
 	// bad holds the damaged pieces.
@@ -63,10 +67,13 @@ func (i *inspection) run(ctx context.Context, g *Generation) error {
 	if i.level == CheckOff {
 		return nil
 	}
-	if err := i.pieces(g); err != nil {
+	if err := i.pieces(ctx, g); err != nil || i.level == CheckStored {
 		return err
 	}
-	s, err := i.r.open(g, store.Options{CacheSize: 16 << 20, MemTableSize: 1 << 20, Indexes: i.indexes})
+	s, err := i.r.open(ctx, g, store.Options{CacheSize: 16 << 20, MemTableSize: 1 << 20, Indexes: i.indexes})
+	if err != nil && (errors.Is(err, blob.ErrAway) || errors.Is(err, blob.ErrSealed) || ctx.Err() != nil) {
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
@@ -75,7 +82,15 @@ func (i *inspection) run(ctx context.Context, g *Generation) error {
 }
 
 // pieces compares pieces with their checksums, or only their lengths if they are not read.
-func (i *inspection) pieces(g *Generation) error {
+func (i *inspection) pieces(ctx context.Context, g *Generation) error {
+	list, err := i.r.listPieces(ctx)
+	if err != nil {
+		return err
+	}
+	sizes := make(map[string]int64, len(list))
+	for _, b := range list {
+		sizes[b.Name] = b.Size
+	}
 	var errs []error
 	seen := map[string]bool{}
 	for _, f := range g.Files {
@@ -84,13 +99,7 @@ func (i *inspection) pieces(g *Generation) error {
 				continue
 			}
 			seen[p.Name] = true
-			var err error
-			if i.level == CheckFull || i.fresh[p.Name] {
-				err = i.c.verify(i.r.pieces(), p, nil)
-			} else {
-				err = i.r.present(p)
-			}
-			switch {
+			switch err := i.piece(p, sizes); {
 			case errors.Is(err, ErrDamaged):
 				errs, i.bad = append(errs, err), append(i.bad, p.Name)
 			case err != nil:
@@ -101,14 +110,18 @@ func (i *inspection) pieces(g *Generation) error {
 	return errors.Join(errs...)
 }
 
-// present checks that a piece exists with the right length.
-func (r *repository) present(p Piece) error {
-	path := r.env.FS.PathJoin(r.pieces(), p.Name)
-	f, err := openPiece(r.env.FS, path, &p)
-	if err != nil {
-		return err
+// piece checks a piece, given the sizes of those that exist.
+func (i *inspection) piece(p Piece, sizes map[string]int64) error {
+	if i.level == CheckFull {
+		return i.c.verify(i.r, p, nil)
 	}
-	return f.Close()
+	if sent, ok := i.fresh[p.Name]; ok {
+		return i.c.readBack(i.r, p, sent)
+	}
+	if size, ok := sizes[p.Name]; !ok || size != p.stored() {
+		return wrongSize(&p, size, p.stored())
+	}
+	return nil
 }
 
 // contents compares an open store with its manifest.
@@ -133,22 +146,22 @@ func (i *inspection) contents(ctx context.Context, s *store.Store, g *Generation
 
 // conclude records the result of a check. If the check could not be done (the server stops), it records nothing. All
 // generations that reference a damaged piece are marked.
-func (r *repository) conclude(g *Generation, i *inspection, found error) error {
+func (r *repository) conclude(ctx context.Context, g *Generation, i *inspection, found error) error {
 	if found != nil && !errors.Is(found, ErrDamaged) {
 		return found
 	}
 	g.Checked = Checked{Level: i.level, Time: r.env.Clock.Now().UTC()}
 	if found == nil {
 		g.Damage = nil
-		return errors.Join(r.mark(g), r.healed(i.fresh))
+		return errors.Join(r.mark(ctx, g), r.healed(ctx, i.fresh))
 	}
 	g.Checked.Failed, g.Checked.Bad = found.Error()[:min(len(found.Error()), maxFailed)], i.bad
 	g.Damage = g.Checked.damage()
-	errs := []error{found, r.mark(g)}
+	errs := []error{found, r.mark(ctx, g)}
 	for n := range r.generations {
 		if other := &r.generations[n]; other.Number != g.Number && other.Damage == nil && other.names(i.bad) {
 			other.Checked = g.Checked
-			errs = append(errs, r.mark(other))
+			errs = append(errs, r.mark(ctx, other))
 		}
 	}
 	return errors.Join(errs...)
@@ -156,11 +169,11 @@ func (r *repository) conclude(g *Generation, i *inspection, found error) error {
 
 // healed removes the marks from generations whose damaged pieces have all been copied again, with the same bytes and
 // names. These generations then count as not checked.
-func (r *repository) healed(fresh map[string]bool) error {
+func (r *repository) healed(ctx context.Context, fresh map[string][]byte) error {
 	var errs []error
 	for n := range r.generations {
 		g := &r.generations[n]
-		left := slices.DeleteFunc(slices.Clone(g.Checked.Bad), func(name string) bool { return fresh[name] })
+		left := slices.DeleteFunc(slices.Clone(g.Checked.Bad), func(name string) bool { return fresh[name] != nil })
 		switch {
 		case len(left) == len(g.Checked.Bad):
 			continue
@@ -170,7 +183,7 @@ func (r *repository) healed(fresh map[string]bool) error {
 			g.Checked.Bad = left
 		}
 		g.Damage = g.Checked.damage()
-		errs = append(errs, r.mark(g))
+		errs = append(errs, r.mark(ctx, g))
 	}
 	return errors.Join(errs...)
 }
@@ -188,19 +201,11 @@ func (c *Checked) damage() error {
 	return fmt.Errorf("%w: its check on %s failed: %s", ErrDamaged, c.Time.Format(time.RFC3339), c.Failed)
 }
 
-// mark writes the result of a check to a file beside the manifest.
-func (r *repository) mark(g *Generation) error {
+// mark writes the result of a check to a blob beside the manifest.
+func (r *repository) mark(ctx context.Context, g *Generation) error {
 	text, err := json.Marshal(g.Checked)
-	if err != nil {
-		return fmt.Errorf("backup: record the check: %w", err)
-	}
-	path := r.env.FS.PathJoin(r.dir, tmp+"checked")
-	err = writeFile(r.env.FS, path, text)
 	if err == nil {
-		err = r.env.FS.Rename(path, r.path(g.Number)+checkedSuffix)
-	}
-	if err == nil {
-		err = syncDir(r.env.FS, r.dir)
+		err = r.place.Put(ctx, r.name(g.Number)+checkedSuffix, text)
 	}
 	if err != nil {
 		return fmt.Errorf("backup: record the check: %w", err)
@@ -208,11 +213,14 @@ func (r *repository) mark(g *Generation) error {
 	return nil
 }
 
-// marked reads the result of the last check of a generation. It ignores a file that cannot be read.
-func (r *repository) marked(number uint64, left *int64) (c Checked) {
-	text, err := r.content(r.path(number)+checkedSuffix, maxChecked, left)
-	if err != nil || json.Unmarshal(text, &c) != nil {
-		return Checked{}
+// marked reads the result of the last check of a generation. One that is missing or malformed counts as none.
+func (r *repository) marked(ctx context.Context, number uint64, left *int64) (c Checked, err error) {
+	text, err := r.content(ctx, r.name(number)+checkedSuffix, maxChecked, left)
+	if errors.Is(err, blob.ErrAway) || err != nil && ctx.Err() != nil {
+		return c, err
 	}
-	return c
+	if err != nil || json.Unmarshal(text, &c) != nil {
+		return Checked{}, nil
+	}
+	return c, nil
 }

@@ -81,7 +81,7 @@ func TestChecked(t *testing.T) {
 			!slices.Contains(p.Uncounted, g.Number) {
 			t.Fatalf("%s: thinned: %+v, %v", kind, p, err)
 		}
-		list, err := List(m.f.Env, "backup")
+		list, err := List(context.Background(), m.f.Env, "backup")
 		if err != nil || list[0].Number != 1 || list[0].Damage != nil || list[len(list)-1].Damage == nil {
 			t.Fatalf("%s: %d generations, %v", kind, len(list), err)
 		}
@@ -134,14 +134,15 @@ func TestPieceHeals(t *testing.T) {
 	if _, err := Take(ctx, m.f.Env, m.s, "backup", Options{Check: CheckFull}); !errors.Is(err, ErrDamaged) {
 		t.Fatal(err)
 	}
-	list, err := List(m.f.Env, "backup")
+	list, err := List(context.Background(), m.f.Env, "backup")
 	if err != nil || len(list) != 3 || list[0].Damage == nil || list[1].Damage == nil || list[2].Damage == nil {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	if _, err := Take(ctx, m.f.Env, m.s, "backup", Options{Check: CheckFull}); err != nil {
 		t.Fatal(err)
 	}
-	if list, err = List(m.f.Env, "backup"); err != nil || list[0].Damage != nil || list[0].Checked.Level != "" {
+	list, err = List(context.Background(), m.f.Env, "backup")
+	if err != nil || list[0].Damage != nil || list[0].Checked.Level != "" {
 		t.Errorf("copied anew: %v, %v", list[0].Damage, err)
 	}
 	if g, err := Verify(ctx, m.f.Env, "backup", 1, Options{}); err != nil || g.Damage != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"doublet/env"
+	"doublet/store/blob"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -123,55 +124,117 @@ func (c *copier) pass(n int, file string, began time.Time) error {
 	}
 }
 
-// stream copies n bytes of f from an offset into to, and returns their SHA-256. If to is nil, it only reads them.
-func (c *copier) stream(f io.ReaderAt, from, n int64, to io.Writer, name string) ([]byte, error) {
+// again takes n bytes back from the progress, which are copied again.
+func (c *copier) again(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done -= uint64(n)
+}
+
+// part is a part of a file, as the source of a blob.
+type part struct {
+	c          *copier
+	f          io.ReaderAt
+	from, size int64
+	name       string
+	done       int64
+	began      time.Time
+}
+
+// Read implements blob.Source.
+func (p *part) Read(b []byte) (int, error) {
+	if p.done == 0 {
+		p.began = p.c.env.Clock.Now()
+	}
+	if b = b[:min(int64(len(b)), p.size-p.done, chunk)]; len(b) == 0 {
+		return 0, io.EOF
+	}
+	n, err := p.f.ReadAt(b, p.from+p.done)
+	if n < len(b) {
+		if errors.Is(err, io.EOF) {
+			err = fmt.Errorf("it ends before offset %d", p.from+p.done+int64(len(b)))
+		}
+		return 0, err
+	}
+	p.done += int64(n)
+	err = p.c.pass(n, p.name, p.began)
+	p.began = p.c.env.Clock.Now()
+	return n, err
+}
+
+// Reset implements blob.Source.
+func (p *part) Reset() error {
+	p.c.again(p.done)
+	p.done = 0
+	return nil
+}
+
+// digest is a source that computes the SHA-256 of what is read.
+type digest struct {
+	blob.Source
+	h hash.Hash
+}
+
+func newDigest(from blob.Source) *digest { return &digest{from, sha256.New()} }
+
+// Read implements blob.Source.
+func (d *digest) Read(b []byte) (int, error) {
+	n, err := d.Source.Read(b)
+	_, _ = d.h.Write(b[:n])
+	return n, err
+}
+
+// Reset implements blob.Source.
+func (d *digest) Reset() error {
+	d.h.Reset()
+	return d.Source.Reset()
+}
+
+// stream copies n bytes of f into to, and returns their SHA-256. If to is nil, it only reads them.
+func (c *copier) stream(f io.ReaderAt, n int64, to io.Writer, name string) ([]byte, error) {
 	buf := c.files.Get().(*[]byte)
 	defer c.files.Put(buf)
-	h := sha256.New()
-	for n > 0 {
-		began := c.env.Clock.Now()
-		b := (*buf)[:min(n, chunk)]
-		if _, err := f.ReadAt(b, from); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = fmt.Errorf("it ends before offset %d", from+int64(len(b)))
-			}
-			return nil, err
-		}
-		if err := put(h, to, b); err != nil {
-			return nil, err
-		}
-		from, n = from+int64(len(b)), n-int64(len(b))
-		if err := c.pass(len(b), name, began); err != nil {
-			return nil, err
-		}
-	}
-	return h.Sum(nil), nil
-}
-
-func put(h hash.Hash, to io.Writer, b []byte) error {
-	_, _ = h.Write(b)
+	from := newDigest(&part{c: c, f: f, size: n, name: name})
 	if to == nil {
-		return nil
+		to = io.Discard
 	}
-	_, err := to.Write(b)
-	return err
+	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, *buf)
+	return from.h.Sum(nil), err
 }
 
-// verify copies a piece into to, and returns ErrDamaged if the piece does not match its checksum.
-func (c *copier) verify(dir string, p Piece, to io.Writer) error {
-	path := c.env.FS.PathJoin(dir, p.Name)
-	f, err := openPiece(c.env.FS, path, &p)
+// verify copies a piece into to, which may be nil. It returns ErrDamaged if the piece does not match its checksum.
+func (c *copier) verify(r *repository, p Piece, to io.Writer) error {
+	f, err := r.openPiece(c.ctx, &p)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	sum, err := c.stream(f, 0, p.Size, to, p.Name)
-	if err != nil {
-		return fmt.Errorf("backup: %s: %w", path, err)
+	sum, err := c.stream(f, p.Size, to, p.Name)
+	if errors.Is(err, blob.ErrForged) {
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, p.Name, err)
 	}
-	want, err := hex.DecodeString(p.SHA256)
-	if err != nil || !bytes.Equal(sum, want) {
-		return fmt.Errorf("%w: %s does not match its checksum", ErrDamaged, path)
+	if err != nil {
+		return fmt.Errorf("backup: %s: %w", p.Name, err)
+	}
+	if hex.EncodeToString(sum) != p.SHA256 {
+		return fmt.Errorf("%w: %s does not match its checksum", ErrDamaged, p.Name)
+	}
+	return nil
+}
+
+// readBack compares the blob of a piece with the SHA-256 of what was written.
+func (c *copier) readBack(r *repository, p Piece, sent []byte) error {
+	f, err := r.openStored(c.ctx, &p)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sum, err := c.stream(f, p.stored(), nil, p.Name)
+	if err != nil {
+		return fmt.Errorf("backup: %s: %w", p.Name, err)
+	}
+	if !bytes.Equal(sum, sent) {
+		return fmt.Errorf("%w: %s does not match its checksum", ErrDamaged, p.Name)
 	}
 	return nil
 }
@@ -184,6 +247,18 @@ func create(fs env.FS, path string) (env.File, error) {
 		return nil, err
 	}
 	return vfs.NewSyncingFile(f, vfs.SyncingFileOptions{BytesPerSync: chunk}), nil
+}
+
+func writeFile(fs env.FS, path string, b []byte) error {
+	f, err := create(fs, path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 func syncDir(fs env.FS, dir string) error {

@@ -76,7 +76,7 @@ func TestCrashInBackup(t *testing.T) {
 			got, err = run(f, func(faults *env.Faults) { faults.FailFrom(op, at, nil) })
 		}
 		f = f.Crash(n%3*50, uint64(n))
-		list, err := List(f.Env, "backup")
+		list, err := List(context.Background(), f.Env, "backup")
 		if err != nil || len(list) == 0 || list[0].Damage != nil {
 			t.Fatalf("%s: %+v, %v", name, list, err)
 		}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"slices"
 
 	"doublet/env"
 	"doublet/store/archive"
@@ -14,8 +14,8 @@ import (
 
 // List returns the generations of a backup folder, oldest first. If a manifest cannot be used, its generation has
 // Damage set.
-func List(e *env.Env, dir string) ([]Generation, error) {
-	r, err := openRepository(e, dir, false)
+func List(ctx context.Context, e *env.Env, dir string) ([]Generation, error) {
+	r, err := openRepository(ctx, e, dir, blob.Keys{}, false)
 	if err != nil {
 		return nil, err
 	}
@@ -26,8 +26,8 @@ func List(e *env.Env, dir string) ([]Generation, error) {
 const maxExtra = 16 << 20
 
 // Extra reads an extra file that was saved with a generation. If there is none, it returns ErrNotFound.
-func Extra(ctx context.Context, e *env.Env, dir string, at uint64, name string) ([]byte, error) {
-	r, err := openRepository(e, dir, false)
+func Extra(ctx context.Context, e *env.Env, dir string, keys blob.Keys, at uint64, name string) ([]byte, error) {
+	r, err := openRepository(ctx, e, dir, keys, false)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func Extra(ctx context.Context, e *env.Env, dir string, at uint64, name string) 
 		var b bytes.Buffer
 		c := newCopier(ctx, e, 0, "", 0, nil)
 		for _, p := range f.Pieces {
-			if err := c.verify(r.pieces(), p, &b); err != nil {
+			if err := c.verify(r, p, &b); err != nil {
 				return nil, err
 			}
 		}
@@ -67,40 +67,56 @@ func Prune(ctx context.Context, e *env.Env, dir string, keep int) (out Pruned, e
 	if keep < 1 {
 		return out, fmt.Errorf("backup: keep at least one generation")
 	}
-	r, err := openRepository(e, dir, true)
+	return change(ctx, e, dir, true, func(r *repository) (Pruned, error) {
+		cut, whole := 0, 0
+		for i := len(r.generations) - 1; i >= 0 && cut == 0; i-- {
+			if g := &r.generations[i]; g.counts() {
+				whole++
+			} else {
+				out.Uncounted = append(out.Uncounted, g.Number)
+			}
+			if whole == keep {
+				cut = i
+			}
+		}
+		if whole < keep {
+			return out, nil
+		}
+		return r.remove(ctx, r.generations[:cut], out)
+	})
+}
+
+// counts reports whether a generation is known to be good: its check succeeded, or was left out by choice.
+func (g *Generation) counts() bool { return g.Damage == nil && g.Checked.Level != "" }
+
+// change opens a backup place for fn, and with lock locks it.
+func change(ctx context.Context, e *env.Env, dir string, lock bool,
+	fn func(*repository) (Pruned, error)) (out Pruned, err error) {
+	r, err := openRepository(ctx, e, dir, blob.Keys{}, lock)
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	cut, whole := 0, 0
-	for i := len(r.generations) - 1; i >= 0 && cut == 0; i-- {
-		if g := &r.generations[i]; g.Damage == nil && g.Checked.Level != "" {
-			whole++
-		} else {
-			out.Uncounted = append(out.Uncounted, g.Number)
-		}
-		if whole == keep {
-			cut = i
-		}
-	}
-	if whole < keep {
-		return out, nil
-	}
-	for _, g := range r.generations[:cut] {
-		if err := e.FS.Remove(r.path(g.Number)); err != nil {
+	return fn(r)
+}
+
+// remove removes generations, then the pieces and the parts of the archive that no other one needs. It adds to out.
+func (r *repository) remove(ctx context.Context, list []Generation, out Pruned) (Pruned, error) {
+	gone := map[uint64]bool{}
+	for _, g := range list {
+		err := r.place.Remove(ctx, r.name(g.Number), r.name(g.Number)+checkedSuffix)
+		if err != nil {
 			return out, fmt.Errorf("backup: remove generation %d: %w", g.Number, err)
 		}
-		out.Generations = append(out.Generations, g.Number)
-		if err := e.FS.Remove(r.path(g.Number) + checkedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return out, fmt.Errorf("backup: remove generation %d: %w", g.Number, err)
-		}
+		gone[g.Number], out.Generations = true, append(out.Generations, g.Number)
 	}
-	r.generations = r.generations[cut:]
+	r.generations = slices.DeleteFunc(slices.Clone(r.generations), func(g Generation) bool { return gone[g.Number] })
 	// The manifests must be removed durably before their pieces are removed.
-	if err := syncDir(e.FS, r.dir); err != nil {
+	if err := r.place.Sync(ctx, ""); err != nil {
 		return out, fmt.Errorf("backup: %w", err)
 	}
-	if out.Files, out.Bytes, err = r.collectGarbage(); err != nil {
+	var err error
+	if out.Files, out.Bytes, err = r.collectGarbage(ctx); err != nil {
 		return out, err
 	}
 	steps, bytes, err := r.thin(ctx)
@@ -120,7 +136,7 @@ func (r *repository) thin(ctx context.Context) (steps int, bytes int64, err erro
 			points = append(points, g.Archive)
 		}
 	}
-	a, err := archive.Open(ctx, blob.Folder(r.env.FS, r.dir))
+	a, err := archive.Open(ctx, r.place, r.keys)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -131,7 +147,7 @@ func (r *repository) thin(ctx context.Context) (steps int, bytes int64, err erro
 // of the store in it. The error names everything that is wrong. The result is recorded, unless the backup folder is in
 // use or cannot be written to.
 func Verify(ctx context.Context, e *env.Env, dir string, at uint64, o Options) (g Generation, err error) {
-	r, err := openRepository(e, dir, false)
+	r, err := openRepository(ctx, e, dir, o.Keys, false)
 	if err != nil {
 		return g, err
 	}
@@ -141,9 +157,9 @@ func Verify(ctx context.Context, e *env.Env, dir string, at uint64, o Options) (
 	i := &inspection{r: r, c: newCopier(ctx, e, o.Rate, "verify", g.Bytes, o.Progress), level: CheckFull,
 		indexes: o.Indexes}
 	found := i.run(ctx, &g)
-	if r.lock, err = e.FS.Lock(e.FS.PathJoin(dir, lockName)); err != nil {
+	if r.lock, err = r.place.Lock(ctx); err != nil {
 		return g, found
 	}
-	err = r.conclude(&g, i, found)
+	err = r.conclude(ctx, &g, i, found)
 	return g, errors.Join(err, r.close())
 }

@@ -234,7 +234,7 @@ func TestManifestBomb(t *testing.T) { // not parallel: it measures what is alloc
 		f.sign([]byte(body))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		list, err := List(f.env, f.at("backup"))
+		list, err := List(context.Background(), f.env, f.at("backup"))
 		runtime.ReadMemStats(&after)
 		if err != nil || len(list) != 1 || !errors.Is(list[0].Damage, ErrDamaged) {
 			t.Fatalf("%s: %+v, %v", name, list, err)
@@ -247,7 +247,7 @@ func TestManifestBomb(t *testing.T) { // not parallel: it measures what is alloc
 	if err := os.Truncate(f.manifest(), maxManifest+1); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := List(f.env, f.at("backup")); err != nil || len(list) != 1 ||
+	if list, err := List(context.Background(), f.env, f.at("backup")); err != nil || len(list) != 1 ||
 		!errors.Is(list[0].Damage, ErrDamaged) {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -1,15 +1,16 @@
 package backup
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 
 	"doublet/env"
+	"doublet/store/blob"
 )
 
 // A data folder can return to an older state without a restore: by a snapshot of the machine or of its disk. The store
@@ -41,7 +42,7 @@ type mark struct {
 
 // marks holds the marks of a backup that has not copied anything yet.
 type marks struct {
-	all, own string // the paths of the two files
+	all string // the path of the file in the data folder
 	// known holds the marks of the data folder, the least recently used one first. It includes next.
 	known []mark
 	next  mark
@@ -56,10 +57,14 @@ func draw(e *env.Env) string {
 }
 
 // marks reads the marks of both folders, and draws the mark of a backup. It writes nothing.
-func (r *repository) marks(data string, incarnation uint64) (m marks, err error) {
-	m.all, m.own = r.env.FS.PathJoin(data, marksName), r.env.FS.PathJoin(r.dir, markName)
+func (r *repository) marks(ctx context.Context, data string, incarnation uint64) (m marks, err error) {
+	m.all = r.env.FS.PathJoin(data, marksName)
 	var last mark
-	if err := errors.Join(r.readMark(m.all, &m.known), r.readMark(m.own, &last)); err != nil {
+	err = r.readMark(ctx, r.place, markName, &last)
+	if errors.Is(err, blob.ErrDamaged) {
+		last.ID, err = "damaged", nil // one that the data folder does not know, so that no piece is reused by mistake
+	}
+	if err = errors.Join(err, r.readMark(ctx, blob.Folder(r.env.FS, data), marksName, &m.known)); err != nil {
 		return m, err
 	}
 	m.next = mark{ID: draw(r.env)}
@@ -105,11 +110,14 @@ func (m *marks) add() {
 }
 
 // begin writes the mark of a backup to both folders.
-func (r *repository) begin(m marks) error {
+func (r *repository) begin(ctx context.Context, m marks) error {
 	// The data folder gets the mark before the backup folder has it under its name: a mark that only the data folder
 	// has does no harm. But if the backup folder is full, no mark is left anywhere, however often the backup is
 	// retried.
-	err := r.stageMark(m.own, mark{ID: m.next.ID, Lineage: m.next.Lineage})
+	own, err := json.Marshal(mark{ID: m.next.ID, Lineage: m.next.Lineage})
+	if err == nil {
+		err = r.place.Put(ctx, markName+".new", own)
+	}
 	if err == nil {
 		err = r.stageMark(m.all, m.known)
 	}
@@ -117,9 +125,15 @@ func (r *repository) begin(m marks) error {
 		err = r.publishMark(m.all)
 	}
 	if err == nil {
-		err = r.publishMark(m.own)
+		err = r.place.Put(ctx, markName, own)
 	}
-	return err
+	if err == nil {
+		err = r.place.Remove(ctx, markName+".new")
+	}
+	if err != nil {
+		return fmt.Errorf("backup: write the mark: %w", err)
+	}
+	return nil
 }
 
 // hasOf reports whether the backup folder has a generation of an incarnation.
@@ -129,17 +143,16 @@ func (r *repository) hasOf(incarnation uint64) bool {
 }
 
 // readMark reads a file of marks into v. It leaves v unchanged if there is no file or the file is malformed.
-func (r *repository) readMark(path string, v any) error {
-	left := int64(maxMark)
-	b, err := r.content(path, maxMark, &left)
+func (r *repository) readMark(ctx context.Context, in blob.Store, name string, v any) error {
+	b, err := in.Get(ctx, name, maxMark)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrDamaged):
+	case errors.Is(err, blob.ErrNotFound), errors.Is(err, blob.ErrTooLarge):
 		return nil
 	case err != nil:
-		return fmt.Errorf("backup: read %s: %w", path, err)
+		return fmt.Errorf("backup: %w", err)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		r.env.Log.Warn("backup: cannot read a file of marks", "file", path, "error", err)
+		r.env.Log.Warn("backup: cannot read a file of marks", "file", name, "error", err)
 	}
 	return nil
 }

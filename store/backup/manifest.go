@@ -2,19 +2,18 @@ package backup
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 
 	"doublet/env"
 	"doublet/store"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"doublet/store/blob"
 )
 
 // Bounds in bytes on what is read from a backup folder: one manifest, and all manifests and results of checks together.
@@ -24,35 +23,24 @@ const (
 	maxManifests = 1 << 30
 )
 
-// content reads a small file of the backup folder, and subtracts its length from left, the bytes that may still be
-// read.
-func (r *repository) content(path string, most int64, left *int64) ([]byte, error) {
-	f, size, err := env.OpenRegular(r.env.FS, path)
-	if err != nil {
-		return nil, err
+// content reads a small blob of the backup place, and subtracts its length from left, the bytes that may still be read.
+func (r *repository) content(ctx context.Context, name string, most int64, left *int64) ([]byte, error) {
+	b, err := r.place.Get(ctx, name, min(most, *left))
+	switch {
+	case errors.Is(err, blob.ErrTooLarge), errors.Is(err, blob.ErrDamaged), errors.Is(err, env.ErrNotRegular):
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	case err != nil:
+		return nil, fmt.Errorf("backup: %w", err)
 	}
-	defer f.Close()
-	if most = min(most, *left); size > most {
-		return nil, fmt.Errorf("%w: %s has %d bytes, of which at most %d are read", ErrDamaged, path, size, most)
-	}
-	*left -= size
-	b := make([]byte, size)
-	if _, err := io.ReadFull(f, b); err != nil {
-		return nil, err
-	}
+	*left -= int64(len(b))
 	return b, nil
 }
 
 // manifest reads and verifies a manifest.
-func (r *repository) manifest(path string, left *int64) (g Generation, err error) {
-	b, err := r.content(path, maxManifest, left)
-	switch {
-	case errors.Is(err, ErrDamaged):
+func (r *repository) manifest(ctx context.Context, path string, left *int64) (g Generation, err error) {
+	b, err := r.content(ctx, path, maxManifest, left)
+	if err != nil {
 		return g, err
-	case errors.Is(err, env.ErrNotRegular):
-		return g, fmt.Errorf("%w: %w", ErrDamaged, err)
-	case err != nil:
-		return g, fmt.Errorf("backup: read %s: %w", path, err)
 	}
 	head, body, _ := bytes.Cut(b, []byte("\n"))
 	sum, ok := strings.CutPrefix(string(head), magic)
@@ -120,7 +108,7 @@ func (l *manifestPieces) UnmarshalJSON(b []byte) error {
 		if err := d.Decode(&p); err != nil {
 			return err
 		}
-		if !plain(p.Name) || p.Size <= 0 || len(p.SHA256) != 2*sha256.Size {
+		if !plain(p.Name) || p.Size <= 0 || p.Stored < 0 || len(p.SHA256) != 2*sha256.Size {
 			return fmt.Errorf("bad piece %.200q", p.Name)
 		}
 		*l = append(*l, p)
@@ -175,15 +163,38 @@ func plain(name string) bool {
 	return name != "" && !strings.ContainsAny(name, "/\\\x00") && name != "." && name != ".."
 }
 
-// openPiece opens a piece and checks that it has the length given in the manifest.
-func openPiece(files env.FS, path string, p *Piece, how ...vfs.OpenOption) (env.File, error) {
-	f, size, err := env.OpenRegular(files, path, how...)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+// openPiece opens a piece as plain text. It returns ErrDamaged if the piece is missing or has another length than in
+// the manifest.
+func (r *repository) openPiece(ctx context.Context, p *Piece) (blob.Reader, error) {
+	f, err := r.openStored(ctx, p)
+	if err != nil || p.Stored == 0 {
+		return f, err
 	}
-	if size != p.Size {
-		return nil, errors.Join(fmt.Errorf("%w: %s has %d bytes, not the %d that it was written with", ErrDamaged, path,
-			size, p.Size), f.Close())
+	f, err = r.keys.UnsealReader(f)
+	if errors.Is(err, blob.ErrForged) {
+		err = fmt.Errorf("%w: %s: %w", ErrDamaged, p.Name, err)
+	}
+	if err == nil && f.Size() != p.Size {
+		return nil, errors.Join(wrongSize(p, f.Size(), p.Size), f.Close())
+	}
+	return f, err
+}
+
+func wrongSize(p *Piece, have, want int64) error {
+	return fmt.Errorf("%w: %s has %d bytes, not the %d that it was written with", ErrDamaged, p.Name, have, want)
+}
+
+// openStored opens the blob of a piece.
+func (r *repository) openStored(ctx context.Context, p *Piece) (blob.Reader, error) {
+	f, err := r.place.Open(ctx, piecesName+"/"+p.Name)
+	if errors.Is(err, blob.ErrAway) || err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("backup: %w", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if f.Size() != p.stored() {
+		return nil, errors.Join(wrongSize(p, f.Size(), p.stored()), f.Close())
 	}
 	return f, nil
 }

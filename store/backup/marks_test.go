@@ -11,6 +11,7 @@ import (
 
 	"doublet/env"
 	"doublet/store"
+	"doublet/store/blob"
 )
 
 // marked is a store with backups to several folders.
@@ -144,12 +145,13 @@ func TestMarksBounded(t *testing.T) {
 	}
 	begin := func(dir string) marks {
 		t.Helper()
-		r, err := openRepository(fix.Env, dir, true)
+		ctx := context.Background()
+		r, err := openRepository(ctx, fix.Env, dir, blob.Keys{}, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := r.marks("data", 1)
-		if err = errors.Join(err, r.begin(m), r.close()); err != nil {
+		m, err := r.marks(ctx, "data", 1)
+		if err = errors.Join(err, r.begin(ctx, m), r.close()); err != nil {
 			t.Fatal(err)
 		}
 		return m

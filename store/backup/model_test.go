@@ -247,8 +247,22 @@ func (m *model) compareWith(e *env.Env, dir string, least, most int, with func(*
 			m.t.Error(err)
 		}
 	}()
+	m.compareNotes(s, least, most)
+	rep, err := check.Run(context.Background(), s, check.Options{Deep: true})
+	if err != nil || !rep.Clean() {
+		m.t.Errorf("check of what was restored: %v %v", rep.Findings, err)
+	}
+	if s.Incarnation() == m.s.Incarnation() {
+		m.t.Error("the incarnation is the old one")
+	}
+	m.newNumbers(s)
+}
+
+// compareNotes compares the notes of an open store with the model.
+func (m *model) compareNotes(s *store.Store, least, most int) {
+	m.t.Helper()
 	at := -1
-	err = s.Read(context.Background(), note.System, m.dbs[0], func(r *store.Reader) error {
+	err := s.Read(context.Background(), note.System, m.dbs[0], func(r *store.Reader) error {
 		c, err := r.Content(1)
 		if err == nil {
 			at = int(c.Content.Items.Get("N").AsInt())
@@ -263,14 +277,6 @@ func (m *model) compareWith(e *env.Env, dir string, least, most int, with func(*
 			m.compareDatabase(s, m.dbs[i], want)
 		}
 	}
-	rep, err := check.Run(context.Background(), s, check.Options{Deep: true})
-	if err != nil || !rep.Clean() {
-		m.t.Errorf("check of what was restored: %v %v", rep.Findings, err)
-	}
-	if s.Incarnation() == m.s.Incarnation() {
-		m.t.Error("the incarnation is the old one")
-	}
-	m.newNumbers(s)
 }
 
 func (m *model) compareDatabase(s *store.Store, db note.DatabaseID, want map[note.UNID]*modelNote) {

@@ -24,11 +24,11 @@ var ErrNoMoment = archive.ErrNoMoment
 
 // Moments returns the moments that can be restored from a backup folder, in ascending order.
 func Moments(ctx context.Context, e *env.Env, dir string) ([]archive.Range, error) {
-	r, err := openRepository(e, dir, false)
+	r, err := openRepository(ctx, e, dir, blob.Keys{}, false)
 	if err != nil {
 		return nil, err
 	}
-	a, err := archive.Open(ctx, blob.Folder(e.FS, dir))
+	a, err := archive.Open(ctx, r.place, r.keys)
 	if err != nil {
 		return nil, err
 	}
@@ -38,11 +38,11 @@ func Moments(ctx context.Context, e *env.Env, dir string) ([]archive.Range, erro
 // VerifyArchive reads the archive in a backup folder, and returns the moments that can be restored. The error names
 // what is damaged or missing.
 func VerifyArchive(ctx context.Context, e *env.Env, dir string, o Options) ([]archive.Range, error) {
-	r, err := openRepository(e, dir, false)
+	r, err := openRepository(ctx, e, dir, o.Keys, false)
 	if err != nil {
 		return nil, err
 	}
-	a, err := archive.Open(ctx, blob.Folder(e.FS, dir))
+	a, err := archive.Open(ctx, r.place, r.keys)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (r *repository) points() (out []*archive.Point) {
 
 // moment returns the latest generation from which a moment can be restored, and the archive.
 func (r *repository) moment(ctx context.Context, to time.Time) (g Generation, a *archive.Archive, err error) {
-	if a, err = archive.Open(ctx, blob.Folder(r.env.FS, r.dir)); err != nil {
+	if a, err = archive.Open(ctx, r.place, r.keys); err != nil {
 		return g, nil, err
 	}
 	var found []Generation
@@ -203,9 +203,9 @@ const scratchName = "moment"
 // OpenMoment opens the store as of a moment, like Open does for a generation. What the archive adds to the generation
 // is written to a folder within the data folder data; release closes the store and removes it. ErrBusy means that
 // another OpenMoment uses the folder.
-func OpenMoment(ctx context.Context, e *env.Env, dir, data string, to time.Time, o store.Options,
-	tell func(Progress)) (s *store.Store, g Generation, release func() error, err error) {
-	r, err := openRepository(e, dir, false)
+func OpenMoment(ctx context.Context, e *env.Env, dir string, keys blob.Keys, data string, to time.Time,
+	o store.Options, tell func(Progress)) (s *store.Store, g Generation, release func() error, err error) {
+	r, err := openRepository(ctx, e, dir, keys, false)
 	if err != nil {
 		return nil, g, nil, err
 	}
@@ -230,7 +230,7 @@ func (r *repository) openMoment(ctx context.Context, a *archive.Archive, g *Gene
 	if err := r.env.FS.RemoveAll(scratch); err != nil {
 		return nil, fmt.Errorf("backup: open: %w", err)
 	}
-	m, err := r.mount(g, r.env.FS, scratch)
+	m, err := r.mount(ctx, g, r.env.FS, scratch)
 	if err != nil {
 		return nil, err
 	}

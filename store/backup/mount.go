@@ -1,7 +1,7 @@
 package backup
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"doublet/env"
 	"doublet/store"
+	"doublet/store/blob"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -19,11 +21,12 @@ import (
 // Open opens the store of a generation (0: the latest) directly, without copying it. It reads the files from the pieces
 // when they are needed. What the store itself writes when it opens is kept in memory and discarded. The checksums of
 // pieces are not verified; those of tables, blobs and segments are, as in any store. o provides the indexes and the
-// size of the cache. e's file system holds the backup.
+// size of the cache. Reads of a bucket end with ctx.
 //
 // The backup folder must not change until the store is closed. Prune of this generation would remove its files.
-func Open(e *env.Env, dir string, at uint64, o store.Options) (*store.Store, Generation, error) {
-	r, err := openRepository(e, dir, false)
+func Open(ctx context.Context, e *env.Env, dir string, keys blob.Keys, at uint64,
+	o store.Options) (*store.Store, Generation, error) {
+	r, err := openRepository(ctx, e, dir, keys, false)
 	if err != nil {
 		return nil, Generation{}, err
 	}
@@ -31,14 +34,14 @@ func Open(e *env.Env, dir string, at uint64, o store.Options) (*store.Store, Gen
 	if err != nil {
 		return nil, g, err
 	}
-	s, err := r.open(&g, o)
+	s, err := r.open(ctx, &g, o)
 	return s, g, err
 }
 
 // open opens the store of a generation.
-func (r *repository) open(g *Generation, o store.Options) (*store.Store, error) {
+func (r *repository) open(ctx context.Context, g *Generation, o store.Options) (*store.Store, error) {
 	const data = "data"
-	m, err := r.mount(g, vfs.NewMem(), data)
+	m, err := r.mount(ctx, g, vfs.NewMem(), data)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +62,8 @@ func mountedOptions(o store.Options) store.Options {
 }
 
 // mount returns a file system that has the files of a generation in the data folder data, and everything else in files.
-func (r *repository) mount(g *Generation, files vfs.FS, data string) (*mounted, error) {
-	m := &mounted{FS: files, base: r.env.FS, pieces: r.pieces(), files: map[string]File{}}
+func (r *repository) mount(ctx context.Context, g *Generation, files vfs.FS, data string) (*mounted, error) {
+	m := &mounted{FS: files, r: r, ctx: ctx, files: map[string]File{}}
 	places := store.PlacesOf(m, data, store.Options{})
 	for _, d := range []string{places.Index, places.Segments} {
 		if err := m.MkdirAll(d, 0o700); err != nil {
@@ -82,8 +85,8 @@ func (r *repository) mount(g *Generation, files vfs.FS, data string) (*mounted, 
 // removed.
 type mounted struct {
 	vfs.FS
-	base   env.FS
-	pieces string
+	r   *repository
+	ctx context.Context
 
 	mu    sync.Mutex
 	files map[string]File
@@ -137,18 +140,12 @@ func (m *mounted) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	}
 	out := &pieced{info: pieceInfo{name: m.PathBase(name), size: f.Size}}
 	for _, p := range f.Pieces {
-		path := m.base.PathJoin(cmp.Or(p.dir, m.pieces), p.Name)
-		part, err := openPiece(m.base, path, &p, vfs.RandomReadsOption)
+		part, err := m.piece(&p)
 		if err != nil {
 			return nil, errors.Join(err, out.Close())
 		}
 		out.parts = append(out.parts, part)
 		out.ends = append(out.ends, out.end()+p.Size)
-		info, err := part.Stat()
-		if err != nil {
-			return nil, errors.Join(err, out.Close())
-		}
-		out.info.FileInfo = info
 	}
 	if out.end() != f.Size {
 		return nil, errors.Join(fmt.Errorf("%w: the pieces of %s are not all of it", ErrDamaged, f.Path), out.Close())
@@ -157,6 +154,14 @@ func (m *mounted) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 		o.Apply(out)
 	}
 	return out, nil
+}
+
+// piece opens a piece, which may be in a folder of this machine.
+func (m *mounted) piece(p *Piece) (blob.Reader, error) {
+	if p.dir == "" {
+		return m.r.openPiece(m.ctx, p)
+	}
+	return blob.Folder(m.r.env.FS, p.dir).Open(m.ctx, p.Name)
 }
 
 // OpenReadWrite implements FS. It first copies a file of the generation into memory.
@@ -234,34 +239,34 @@ func (m *mounted) List(dir string) ([]string, error) {
 
 // Stat implements FS.
 func (m *mounted) Stat(name string) (vfs.FileInfo, error) {
-	if _, ok := m.file(name); !ok {
+	f, ok := m.file(name)
+	if !ok {
 		return m.FS.Stat(name)
 	}
-	f, err := m.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	return info, errors.Join(err, f.Close())
+	return pieceInfo{name: m.PathBase(name), size: f.Size}, nil
 }
 
 // pieced is an open file of a generation: its pieces in sequence.
 type pieced struct {
-	parts []vfs.File
+	parts []blob.Reader
 	ends  []int64
 	info  pieceInfo
 	pos   int64
 }
 
-// pieceInfo is the result of Stat: that of the last piece, with the name and size of the whole file.
+// pieceInfo describes a file of a generation.
 type pieceInfo struct {
-	vfs.FileInfo
 	name string
 	size int64
 }
 
-func (i pieceInfo) Name() string { return i.name }
-func (i pieceInfo) Size() int64  { return i.size }
+func (i pieceInfo) Name() string           { return i.name }
+func (i pieceInfo) Size() int64            { return i.size }
+func (i pieceInfo) Mode() fs.FileMode      { return 0o600 }
+func (i pieceInfo) ModTime() time.Time     { return time.Time{} }
+func (i pieceInfo) IsDir() bool            { return false }
+func (i pieceInfo) Sys() any               { return nil }
+func (i pieceInfo) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }
 
 func (f *pieced) end() int64 {
 	if len(f.ends) == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"doublet/note"
 	"doublet/store"
+	"doublet/store/blob"
 	"doublet/store/check"
 	"doublet/store/layout"
 
@@ -71,7 +72,7 @@ func TestOpen(t *testing.T) {
 	before := files(t, m.f.FS, "backup")
 	for i := range want {
 		o := storeOptions()
-		s, g, err := Open(m.f.Env, "backup", uint64(i+1), o)
+		s, g, err := Open(context.Background(), m.f.Env, "backup", blob.Keys{}, uint64(i+1), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +90,8 @@ func TestOpen(t *testing.T) {
 	if after := files(t, m.f.FS, "backup"); !maps.Equal(before, after) {
 		t.Error("the backup has changed")
 	}
-	if _, _, err := Open(m.f.Env, "backup", 9, storeOptions()); !errors.Is(err, ErrNotFound) {
+	_, _, err := Open(context.Background(), m.f.Env, "backup", blob.Keys{}, 9, storeOptions())
+	if !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
 	// A piece is too short, or missing.
@@ -104,7 +106,7 @@ func TestOpen(t *testing.T) {
 	}
 	found := false
 	for i := range want {
-		s, _, err := Open(m.f.Env, "backup", uint64(i+1), storeOptions())
+		s, _, err := Open(context.Background(), m.f.Env, "backup", blob.Keys{}, uint64(i+1), storeOptions())
 		if err != nil {
 			found = true
 			continue

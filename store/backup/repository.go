@@ -2,13 +2,13 @@ package backup
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +17,7 @@ import (
 	"doublet/env"
 	"doublet/store"
 	"doublet/store/archive"
+	"doublet/store/blob"
 )
 
 // Generation is one backup: the store at one moment.
@@ -53,15 +54,20 @@ type File struct {
 	Pieces []Piece `json:"pieces,omitempty"`
 }
 
-// Piece is a file of the backup folder.
+// Piece is a blob of the backup place.
 type Piece struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
+	// Stored is the size of the blob if it is encrypted. Size and SHA256 are those of the plain text.
+	Stored int64 `json:"stored,omitempty"`
 
-	// dir is the folder of a piece that is not in the backup folder.
+	// dir is the folder of a piece that is not in the backup place.
 	dir string
 }
+
+// stored returns the size of the blob in bytes.
+func (p *Piece) stored() int64 { return cmp.Or(p.Stored, p.Size) }
 
 const (
 	folderIndex    = "index"
@@ -72,17 +78,19 @@ const (
 	lockName   = "LOCK"
 	prefix     = "generation-"
 	magic      = "doublet-backup 1 "
-	tmp        = "tmp-"
 )
 
-// repository is an open backup folder.
+// repository is an open backup place.
 type repository struct {
-	env  *env.Env
+	env   *env.Env
+	place blob.Place
+	keys  blob.Keys
+	// dir is the name of the place.
 	dir  string
 	lock io.Closer
-	// have holds the names of the existing pieces, sorted.
-	have []string
-	// sizes holds the lengths of pieces according to the generations.
+	// have holds the existing pieces in ascending order of their names.
+	have []blob.Info
+	// sizes holds the stored lengths of pieces according to the generations.
 	sizes map[string]int64
 	// bad holds the pieces that a check found damaged.
 	bad map[string]bool
@@ -90,36 +98,22 @@ type repository struct {
 	generations []Generation
 }
 
-// openRepository opens dir. With change, it creates dir if needed, and locks it.
-func openRepository(e *env.Env, dir string, change bool) (*repository, error) {
-	r := &repository{env: e, dir: dir}
-	err := error(nil)
-	if change {
-		err = r.make()
-	}
-	if err == nil {
-		err = r.read()
-	}
+// openRepository opens the place that dir names. With change, it creates a folder if needed, and locks the place.
+func openRepository(ctx context.Context, e *env.Env, dir string, keys blob.Keys, change bool) (*repository, error) {
+	place, err := blob.Open(e, dir)
 	if err != nil {
+		return nil, fmt.Errorf("backup: %w", err)
+	}
+	r := &repository{env: e, place: place, keys: keys, dir: dir}
+	if change {
+		if r.lock, err = place.Lock(ctx); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrBusy, r.dir, err)
+		}
+	}
+	if err := r.read(ctx); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
-}
-
-func (r *repository) make() (err error) {
-	fs := r.env.FS
-	if err := fs.MkdirAll(r.pieces(), 0o700); err != nil {
-		return fmt.Errorf("backup: make %s: %w", r.dir, err)
-	}
-	if r.lock, err = fs.Lock(fs.PathJoin(r.dir, lockName)); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrBusy, r.dir, err)
-	}
-	for _, d := range []string{fs.PathDir(r.dir), r.dir} {
-		if err := syncDir(fs, d); err != nil {
-			return fmt.Errorf("backup: make %s: %w", r.dir, err)
-		}
-	}
-	return nil
 }
 
 func (r *repository) close() error {
@@ -129,30 +123,41 @@ func (r *repository) close() error {
 	return r.lock.Close()
 }
 
-func (r *repository) pieces() string { return r.env.FS.PathJoin(r.dir, piecesName) }
+// name returns the name of a manifest.
+func (r *repository) name(number uint64) string { return fmt.Sprintf("%s%06d", prefix, number) }
 
-func (r *repository) path(number uint64) string {
-	return r.env.FS.PathJoin(r.dir, fmt.Sprintf("%s%06d", prefix, number))
+// listPieces lists the pieces, with their names within their folder, in ascending order.
+func (r *repository) listPieces(ctx context.Context) ([]blob.Info, error) {
+	list, err := r.place.List(ctx, piecesName+"/")
+	if err != nil {
+		return nil, fmt.Errorf("backup: list %s: %w", r.dir, err)
+	}
+	for i := range list {
+		list[i].Name = strings.TrimPrefix(list[i].Name, piecesName+"/")
+	}
+	return list, nil
 }
 
-func (r *repository) read() error {
-	names, err := r.env.FS.List(r.dir)
+func (r *repository) read(ctx context.Context) error {
+	list, err := r.place.List(ctx, prefix)
 	if err != nil {
 		return fmt.Errorf("backup: list %s: %w", r.dir, err)
 	}
 	left := int64(maxManifests)
-	for _, name := range names {
-		digits, ok := strings.CutPrefix(name, prefix)
-		n, err := strconv.ParseUint(digits, 10, 64)
-		if !ok || err != nil {
+	for _, b := range list {
+		n, err := strconv.ParseUint(strings.TrimPrefix(b.Name, prefix), 10, 64)
+		if err != nil || b.Name != r.name(n) {
 			continue
 		}
-		g, err := r.manifest(r.env.FS.PathJoin(r.dir, name), &left)
+		g, err := r.manifest(ctx, b.Name, &left)
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			return err
 		}
 		g.Number, g.Damage, g.unread = n, err, err != nil
-		if g.Checked = r.marked(n, &left); !g.unread {
+		if g.Checked, err = r.marked(ctx, n, &left); err != nil {
+			return err
+		}
+		if !g.unread {
 			g.Damage = g.Checked.damage()
 		}
 		r.generations = append(r.generations, g)
@@ -165,15 +170,10 @@ func (r *repository) read() error {
 		}
 		for _, f := range g.Files {
 			for _, p := range f.Pieces {
-				r.sizes[p.Name] = p.Size
+				r.sizes[p.Name] = p.stored()
 			}
 		}
 	}
-	r.have, err = r.env.FS.List(r.pieces())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("backup: list %s: %w", r.dir, err)
-	}
-	slices.Sort(r.have)
 	return nil
 }
 
@@ -214,62 +214,75 @@ func (r *repository) readable(number uint64) (Generation, error) {
 	return r.at(number)
 }
 
-// pieceName returns the name of a piece: key, offset in the original, SHA-256.
-func pieceName(key string, from int64, sum []byte) string {
-	return fmt.Sprintf("%s-%d-%x", key, from, sum)
+// pieceName returns the name of a piece of n bytes: key, offset in the original, SHA-256. That of an encrypted one also
+// has its length and the recipients, so that the next backup uses it only if it encrypts to the same ones.
+func (r *repository) pieceName(key string, from, n int64, sum []byte) string {
+	name := fmt.Sprintf("%s-%d-%x", key, from, sum)
+	if r.keys.Seals() {
+		name += fmt.Sprintf(".%d.%s.age", n, r.keys.Tag())
+	}
+	return name
 }
 
 // find returns the longest piece of at most limit bytes that begins at an offset of an original.
 func (r *repository) find(key string, from, limit int64) (best Piece, ok bool) {
 	head := fmt.Sprintf("%s-%d-", key, from)
-	i, _ := slices.BinarySearch(r.have, head)
-	for ; i < len(r.have) && strings.HasPrefix(r.have[i], head); i++ {
-		name := r.have[i]
-		sum := name[len(head):]
-		info, err := r.env.FS.Stat(r.env.FS.PathJoin(r.pieces(), name))
-		if err != nil || len(sum) != 2*sha256.Size || info.Size() > limit || info.Size() <= best.Size ||
-			!r.agrees(name, info.Size()) {
-			continue
+	i, _ := slices.BinarySearchFunc(r.have, head, func(b blob.Info, name string) int {
+		return strings.Compare(b.Name, name)
+	})
+	for ; i < len(r.have) && strings.HasPrefix(r.have[i].Name, head); i++ {
+		if p, usable := r.usable(r.have[i], head); usable && p.Size <= limit && p.Size > best.Size {
+			best, ok = p, true
 		}
-		best, ok = Piece{Name: name, Size: info.Size(), SHA256: sum}, true
 	}
 	return best, ok
 }
 
-// agrees reports whether a piece has the length that generations give for it and was not found damaged by a check. A
-// truncated piece must not be reused.
-func (r *repository) agrees(name string, size int64) bool {
-	want, ok := r.sizes[name]
-	return (!ok || want == size) && !r.bad[name]
+// usable returns an existing piece whose name begins with head. ok is false if a backup must not use it: a truncated
+// one, one that a check found damaged, one that is not encrypted to the recipients.
+func (r *repository) usable(b blob.Info, head string) (p Piece, ok bool) {
+	sum, rest, sealed := strings.Cut(b.Name[len(head):], ".")
+	raw, err := hex.DecodeString(sum)
+	want, known := r.sizes[b.Name]
+	if err != nil || len(raw) != sha256.Size || sealed != r.keys.Seals() || r.bad[b.Name] || known && want != b.Size {
+		return p, false
+	}
+	p = Piece{Name: b.Name, Size: b.Size, SHA256: sum}
+	if sealed {
+		digits, tag, _ := strings.Cut(rest, ".")
+		p.Stored = b.Size
+		p.Size, err = strconv.ParseInt(digits, 10, 64)
+		ok = err == nil && p.Size > 0 && tag == r.keys.Tag()+".age" && r.keys.SealedSize(p.Size) == b.Size
+		return p, ok
+	}
+	return p, true
 }
 
-// piece copies the missing part of a file.
-func (r *repository) piece(c *copier, worker int, f *planned) (p Piece, err error) {
+// piece copies the missing part of a file, and returns the SHA-256 of the blob.
+func (r *repository) piece(c *copier, f *planned) (p Piece, sent []byte, err error) {
 	src, err := r.env.FS.Open(f.source)
 	if err != nil {
-		return p, err
+		return p, nil, err
 	}
 	defer src.Close()
-	path := r.env.FS.PathJoin(r.pieces(), tmp+strconv.Itoa(worker))
-	dst, err := create(r.env.FS, path)
-	if err != nil {
-		return p, err
-	}
 	n := f.Size - f.from
-	sum, err := c.stream(src, f.from, n, dst, f.Path)
-	if err == nil {
-		err = dst.Sync()
+	plain := newDigest(&part{c: c, f: src, from: f.from, size: n, name: f.Path})
+	stored := newDigest(r.keys.SealSource(plain))
+	size := r.keys.SealedSize(n)
+	err = r.place.Write(c.ctx, piecesName, stored, size, func() string {
+		sum := plain.h.Sum(nil)
+		p = Piece{Name: r.pieceName(f.key, f.from, n, sum), Size: n, SHA256: hex.EncodeToString(sum)}
+		return p.Name
+	})
+	if size != n {
+		p.Stored = size
 	}
-	if err = errors.Join(err, dst.Close()); err != nil {
-		return p, err
-	}
-	p = Piece{Name: pieceName(f.key, f.from, sum), Size: n, SHA256: hex.EncodeToString(sum)}
-	return p, r.env.FS.Rename(path, r.env.FS.PathJoin(r.pieces(), p.Name))
+	return p, stored.h.Sum(nil), err
 }
 
 // commit writes a generation. It makes the names of the pieces durable first, then the manifest.
-func (r *repository) commit(g *Generation) error {
-	if err := syncDir(r.env.FS, r.pieces()); err != nil {
+func (r *repository) commit(ctx context.Context, g *Generation) error {
+	if err := r.place.Sync(ctx, piecesName); err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
 	body, err := json.Marshal(g)
@@ -278,36 +291,17 @@ func (r *repository) commit(g *Generation) error {
 	}
 	sum := sha256.Sum256(body)
 	text := append([]byte(magic+hex.EncodeToString(sum[:])+"\n"), body...)
-	path := r.env.FS.PathJoin(r.dir, tmp+"manifest")
-	if err := writeFile(r.env.FS, path, text); err != nil {
-		return fmt.Errorf("backup: write manifest: %w", err)
-	}
-	if err := r.env.FS.Rename(path, r.path(g.Number)); err != nil {
-		return fmt.Errorf("backup: write manifest: %w", err)
-	}
-	if err := syncDir(r.env.FS, r.dir); err != nil {
+	if err := r.place.Put(ctx, r.name(g.Number), text); err != nil {
 		return fmt.Errorf("backup: write manifest: %w", err)
 	}
 	r.generations = append(r.generations, *g)
 	return nil
 }
 
-func writeFile(fs env.FS, path string, b []byte) error {
-	f, err := create(fs, path)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
 // room refuses a backup that would leave less free space than the floor on the device of the backup folder. A partial
 // backup is useless, and the data may be on the same device.
 func (r *repository) room(need uint64, floor func(total uint64) uint64) error {
-	u, err := r.env.FS.GetDiskUsage(r.dir)
+	u, err := r.place.Usage()
 	if err != nil {
 		return nil // the file system cannot report its usage
 	}
@@ -320,7 +314,7 @@ func (r *repository) room(need uint64, floor func(total uint64) uint64) error {
 
 // collectGarbage removes pieces that no generation references. While there is a damaged manifest it removes nothing,
 // because the pieces of that generation are not known.
-func (r *repository) collectGarbage() (files int, freed int64, err error) {
+func (r *repository) collectGarbage(ctx context.Context) (files int, freed int64, err error) {
 	named := map[string]bool{}
 	for _, g := range r.generations {
 		if g.unread {
@@ -332,23 +326,18 @@ func (r *repository) collectGarbage() (files int, freed int64, err error) {
 			}
 		}
 	}
-	names, err := r.env.FS.List(r.pieces())
+	list, err := r.listPieces(ctx)
 	if err != nil {
-		return 0, 0, fmt.Errorf("backup: list %s: %w", r.dir, err)
+		return 0, 0, err
 	}
-	for _, name := range names {
-		if named[name] {
-			continue
+	var names []string
+	for _, b := range list {
+		if !named[b.Name] {
+			names, freed = append(names, piecesName+"/"+b.Name), freed+b.Size
 		}
-		path := r.env.FS.PathJoin(r.pieces(), name)
-		info, err := r.env.FS.Stat(path)
-		if err != nil {
-			return files, freed, fmt.Errorf("backup: %w", err)
-		}
-		if err := r.env.FS.Remove(path); err != nil {
-			return files, freed, fmt.Errorf("backup: remove: %w", err)
-		}
-		files, freed = files+1, freed+info.Size()
 	}
-	return files, freed, nil
+	if err := r.place.Remove(ctx, names...); err != nil {
+		return 0, 0, fmt.Errorf("backup: remove: %w", err)
+	}
+	return len(names), freed, nil
 }

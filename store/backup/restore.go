@@ -93,7 +93,7 @@ func (s *restore) marker() string { return s.env.FS.PathJoin(s.at.Data, store.Re
 
 // place puts the files in their final folders.
 func (s *restore) place(dir string) (Generation, error) {
-	r, missing := openRepository(s.env, dir, false)
+	r, missing := openRepository(s.ctx, s.env, dir, s.o.Keys, false)
 	g, err := s.interrupted(r)
 	if err != nil {
 		return g, err
@@ -314,7 +314,7 @@ func (s *restore) file(c *copier, r *repository, f File, path string) error {
 	}
 	for _, p := range f.Pieces {
 		if err == nil {
-			err = c.verify(r.pieces(), p, dst)
+			err = c.verify(r, p, dst)
 		}
 	}
 	if err == nil {

@@ -24,7 +24,7 @@ func TestFolder(t *testing.T) {
 	if err := f.FS.MkdirAll("target", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := sync(f.FS, f.FS.PathDir("target")); err != nil {
+	if err := syncDir(f.FS, f.FS.PathDir("target")); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {

@@ -63,6 +63,9 @@ type Data struct {
 	BackupDir   string `toml:"backup_dir" default:""`
 	BackupRate  Size   `toml:"backup_rate" default:"0B" min:"0B" max:"1TB"`
 	BackupCheck string `toml:"backup_check" default:"open" oneof:"off open full"`
+	// BackupRecipient and BackupKeep apply to the archive and its backups, too.
+	BackupRecipient string `toml:"backup_recipient" default:""`
+	BackupKeep      string `toml:"backup_keep" default:""`
 }
 
 // Archive is the section [archive].

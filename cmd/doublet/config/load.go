@@ -247,6 +247,7 @@ func (c *Config) check(where map[string]string) ([]Warning, error) {
 	if _, _, err := journal.ParseKeys(c.Journal.Recipients); err != nil {
 		bad = append(bad, &Error{at("journal.recipients"), "journal.recipients", err})
 	}
+	bad = append(bad, c.checkBackups(at)...)
 	bad = append(bad, c.checkNetworks(at)...)
 	warnings, more := c.checkDoors(at)
 	return warnings, errors.Join(append(bad, more...)...)

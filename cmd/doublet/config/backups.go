@@ -1,0 +1,28 @@
+package config
+
+import (
+	"errors"
+
+	"doublet/store/backup"
+	"doublet/store/blob"
+)
+
+// checkBackups validates the settings of backups and of the archive. at returns where a key was set.
+func (c *Config) checkBackups(at func(key string) string) (bad []error) {
+	wrong := func(key string, err error) {
+		if err != nil {
+			bad = append(bad, &Error{at(key), key, err})
+		}
+	}
+	wrong("data.backup_dir", blob.Check(c.Data.BackupDir))
+	wrong("archive.target", blob.Check(c.Archive.Target))
+	_, err := blob.ParseKeys(c.Data.BackupRecipient, nil)
+	wrong("data.backup_recipient", err)
+	_, err = backup.ParseKeep(c.Data.BackupKeep)
+	wrong("data.backup_keep", err)
+	if c.Data.BackupRecipient != "" && c.Data.BackupCheck == string(backup.CheckFull) {
+		wrong("data.backup_check", errors.New("full needs the private key, which this server does not have: "+
+			"choose open, and verify with doublet backup verify --identity"))
+	}
+	return bad
+}
