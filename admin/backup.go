@@ -28,8 +28,8 @@ type BackupSettings struct {
 	Check backup.Level
 	// Recipient is empty, or the public keys to which backups are encrypted: see blob.ParseKeys.
 	Recipient string
-	// Policy says which generations stay after each good backup in a place of Thinned (see backup.ParseKeep). Empty
-	// means that all stay.
+	// Policy selects the generations that stay after each good backup in a place of Thinned (see backup.ParseKeep).
+	// With an empty one all stay.
 	Policy  string
 	Thinned []string
 	// Extra lists files that every backup includes: the configuration.

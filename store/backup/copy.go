@@ -124,7 +124,7 @@ func (c *copier) pass(n int, file string, began time.Time) error {
 	}
 }
 
-// again takes n bytes back from the progress, which are copied again.
+// again lowers the progress by n bytes, which are copied again.
 func (c *copier) again(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"doublet/env"
 )
 
-// Keep says which generations stay when old ones are thinned: the latest of each of so many days, weeks, months and
+// Keep selects the generations that stay when old ones are thinned: the latest of each of so many days, weeks, months and
 // years, counting those that have one. Days begin at 0:00 UTC, weeks on Monday (ISO 8601). The zero value keeps all.
 type Keep struct{ Days, Weeks, Months, Years int }
 

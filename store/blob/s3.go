@@ -85,7 +85,7 @@ func (s *s3) put(ctx context.Context, name string, r io.Reader, size int64, meta
 		ContentType: "application/octet-stream", SendContentMd5: true, PartSize: part, NumThreads: 1,
 		UserMetadata: metadata})
 	if err == nil && info.ETag == "" {
-		err = errors.New("the answer is not that of an S3-compatible store: it has no ETag")
+		err = errors.New("answer without an ETag: this is no S3-compatible store")
 	}
 	if err != nil {
 		return s.failed("write", name, err)
@@ -172,7 +172,7 @@ func (s *s3) List(ctx context.Context, prefix string) (out []Info, err error) {
 		}
 		name, ok := strings.CutPrefix(o.Key, s.at.prefix)
 		if !ok || !strings.HasPrefix(name, prefix) {
-			return nil, s.failed("list", prefix, fmt.Errorf("the answer names another object: %.200q", o.Key))
+			return nil, s.failed("list", prefix, fmt.Errorf("answer names another object: %.200q", o.Key))
 		}
 		out = append(out, Info{name, o.Size})
 	}

@@ -70,7 +70,7 @@ func (l listings) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := bufio.NewReaderSize(resp.Body, listingHead)
 	head, err := body.Peek(listingHead)
 	if !bytes.Contains(head, []byte("<ListBucketResult")) {
-		err = errors.Join(errors.New("the answer is not a listing of an S3-compatible store"), err)
+		err = errors.Join(errors.New("answer is no listing of an S3-compatible store"), err)
 		return nil, errors.Join(err, resp.Body.Close())
 	}
 	resp.Body = struct {

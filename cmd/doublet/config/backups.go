@@ -21,8 +21,8 @@ func (c *Config) checkBackups(at func(key string) string) (bad []error) {
 	_, err = backup.ParseKeep(c.Data.BackupKeep)
 	wrong("data.backup_keep", err)
 	if c.Data.BackupRecipient != "" && c.Data.BackupCheck == string(backup.CheckFull) {
-		wrong("data.backup_check", errors.New("full needs the private key, which this server does not have: "+
-			"choose open, and verify with doublet backup verify --identity"))
+		wrong("data.backup_check", errors.New("full needs the private key: choose open, and verify with "+
+			"doublet backup verify --identity"))
 	}
 	return bad
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Fault is what a proxy between the server and its clients does to requests.
+// Fault is a fault that a proxy between the server and its clients injects into requests.
 type Fault int
 
 // The faults.
