@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"doublet/directory/passkey"
 	"doublet/note"
@@ -65,12 +67,12 @@ func (ps *Passkeys) Add(ctx context.Context, who note.Who, person note.UNID, nam
 	if err := requireSelf(who, person); err != nil {
 		return Passkey{}, err
 	}
-	name, err := cleanName(name)
+	name = strings.Join(strings.Fields(name), " ")
 	switch {
-	case err != nil:
-		return Passkey{}, fmt.Errorf("name of the passkey: %w", err)
-	case len(name) > maxPasskeyName:
-		return Passkey{}, fmt.Errorf("%w name of the passkey: more than %d bytes", ErrInvalid, maxPasskeyName)
+	case name == "" || len(name) > maxPasskeyName || !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, unicode.IsControl):
+		return Passkey{}, fmt.Errorf("%w name of the passkey: 1 to %d bytes of text are needed", ErrInvalid,
+			maxPasskeyName)
 	case len(c.ID) == 0 || len(c.ID) > maxCredentialID || len(c.Key) == 0 || len(c.Key) > maxCredentialKey:
 		return Passkey{}, fmt.Errorf("%w passkey: an id of %d bytes and a key of %d", ErrInvalid, len(c.ID), len(c.Key))
 	}
@@ -78,7 +80,7 @@ func (ps *Passkeys) Add(ctx context.Context, who note.Who, person note.UNID, nam
 	ps.env.Fill(id[:])
 	k := Passkey{ID: hex.EncodeToString(id[:]), Name: name, Created: ps.env.Clock.Now().UTC().Truncate(time.Second),
 		Credential: c}
-	err = ps.update(ctx, who, func(e *edit) error {
+	err := ps.update(ctx, who, func(e *edit) error {
 		return e.change(person, formPerson, func(items note.Items) (note.Items, error) {
 			p := readPerson(person, items)
 			if _, have := p.PasskeyOf(c.ID); have {
