@@ -50,7 +50,7 @@ func (h *server) passkeys(in *signin.Web) *signin.Passkeys {
 	}
 	party, err := passkey.New(passkeyOrigin(&h.cfg), h.system.Name)
 	if err != nil {
-		h.env.Log.Warn("passkeys are off: set web.url to the https address of the web pages", "error", err)
+		h.env.Log.Info("passkeys are off: set web.url to the https address of the web pages", "error", err)
 		return nil
 	}
 	return in.Passkeys(h.system.Directory.Passkeys, party, h.system.Directory.Secret.Key("passkeys"))

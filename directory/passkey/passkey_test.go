@@ -62,38 +62,88 @@ func TestChallenges(t *testing.T) {
 	}
 }
 
-// FuzzResponses parses and verifies responses of browsers. A changed one must not be accepted with another meaning.
-func FuzzResponses(f *testing.F) {
+// phone is an authenticator with a passkey of alice.
+type phone struct {
+	rp     virtualwebauthn.RelyingParty
+	device virtualwebauthn.Authenticator
+	key    virtualwebauthn.Credential
+}
+
+var challenge = make([]byte, challengeLen)
+
+func newPhone(kind virtualwebauthn.KeyType) *phone {
+	p := &phone{virtualwebauthn.RelyingParty{Name: "Mail", ID: "mail.example.com", Origin: "https://mail.example.com"},
+		virtualwebauthn.NewAuthenticator(), virtualwebauthn.NewCredential(kind)}
+	p.device.Options.UserHandle = []byte("alice")
+	return p
+}
+
+func (p *phone) created() []byte {
+	return []byte(virtualwebauthn.CreateAttestationResponse(p.rp, p.device, p.key,
+		virtualwebauthn.AttestationOptions{Challenge: challenge, RelyingPartyID: p.rp.ID}))
+}
+
+func (p *phone) shown() []byte {
+	return []byte(virtualwebauthn.CreateAssertionResponse(p.rp, p.device, p.key,
+		virtualwebauthn.AssertionOptions{Challenge: challenge, RelyingPartyID: p.rp.ID}))
+}
+
+// server returns a relying party and its passkey of alice.
+func (p *phone) server(t testing.TB) (*Party, *Holder) {
+	t.Helper()
 	party, err := New("https://mail.example.com", "Mail")
 	if err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
-	rp := virtualwebauthn.RelyingParty{Name: "Mail", ID: "mail.example.com", Origin: "https://mail.example.com"}
-	device := virtualwebauthn.NewAuthenticator()
-	device.Options.UserHandle = []byte("alice")
-	challenge := make([]byte, challengeLen)
-	holder := func() *Holder { return &Holder{ID: []byte("alice"), Name: "alice", Display: "Alice"} }
-	var held Credential
+	h := &Holder{ID: []byte("alice"), Name: "alice", Display: "Alice"}
+	made, err := ParseCreated(p.created())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := party.Register(h, made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Have = []Credential{c}
+	return party, h
+}
+
+// TestVerify registers and verifies passkeys with both kinds of keys that most devices have.
+func TestVerify(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []virtualwebauthn.KeyType{virtualwebauthn.KeyTypeEC2, virtualwebauthn.KeyTypeRSA} {
-		key := virtualwebauthn.NewCredential(kind)
-		created := virtualwebauthn.CreateAttestationResponse(rp, device, key,
-			virtualwebauthn.AttestationOptions{Challenge: challenge, RelyingPartyID: rp.ID})
-		f.Add([]byte(created))
-		made, err := ParseCreated([]byte(created))
+		p := newPhone(kind)
+		party, h := p.server(t)
+		a, err := ParseAssertion(p.shown())
 		if err != nil {
-			f.Fatal(err)
+			t.Fatal(err)
 		}
-		if held, err = party.Register(holder(), made); err != nil {
-			f.Fatal(err)
+		if err := party.Verify(h, a); err != nil || string(a.Holder()) != "alice" ||
+			string(a.Credential()) != string(p.key.ID) || string(a.Challenge()) != string(challenge) {
+			t.Errorf("%s: %v", kind, err)
 		}
-		f.Add([]byte(virtualwebauthn.CreateAssertionResponse(rp, device, key,
-			virtualwebauthn.AssertionOptions{Challenge: challenge, RelyingPartyID: rp.ID})))
+		h.Have[0].Counter = 9
+		if err := party.Verify(h, a); !errors.Is(err, ErrCloned) {
+			t.Errorf("%s: the counter went back: %v", kind, err)
+		}
+		h.Have = nil
+		if err := party.Verify(h, a); !errors.Is(err, ErrWrong) {
+			t.Errorf("%s: no passkey: %v", kind, err)
+		}
 	}
+}
+
+// FuzzResponses parses and verifies responses of browsers. A changed one must not be accepted with another meaning.
+func FuzzResponses(f *testing.F) {
+	p := newPhone(virtualwebauthn.KeyTypeEC2)
+	party, h := p.server(f)
+	f.Add(p.created())
+	f.Add(p.shown())
 	f.Add([]byte(`{"id":"AA","rawId":"AA","type":"public-key","response":{}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if made, err := ParseCreated(b); err == nil {
 			_ = made.Challenge()
-			if c, err := party.Register(holder(), made); err == nil && (len(c.ID) == 0 || len(c.Key) == 0) {
+			if c, err := party.Register(h, made); err == nil && (len(c.ID) == 0 || len(c.Key) == 0) {
 				t.Fatalf("%+v", c)
 			}
 		}
@@ -101,11 +151,9 @@ func FuzzResponses(f *testing.F) {
 		if err != nil {
 			return
 		}
-		h := holder()
-		h.Have = []Credential{held}
 		err = party.Verify(h, shown)
 		if err == nil && (string(shown.Holder()) != "alice" || string(shown.Challenge()) != string(challenge) ||
-			string(shown.Credential()) != string(held.ID) || !json.Valid(b)) {
+			string(shown.Credential()) != string(h.Have[0].ID) || !json.Valid(b)) {
 			t.Fatalf("accepted: %s", b)
 		}
 	})
