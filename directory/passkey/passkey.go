@@ -67,8 +67,8 @@ func (h *Holder) WebAuthnCredentials() []webauthn.Credential {
 
 // Party is the relying party: this server under one web address. Its methods are safe for concurrent use.
 type Party struct {
-	id   string
-	auth *webauthn.WebAuthn
+	id, origin string
+	auth       *webauthn.WebAuthn
 }
 
 // New returns the relying party of an origin such as "https://mail.example.com", a URL without a path. Its id is the
@@ -83,8 +83,9 @@ func New(origin, name string) (*Party, error) {
 	if host == "" || ip == nil || u.Scheme != "https" && (u.Scheme != "http" || host != "localhost") {
 		return nil, fmt.Errorf("%w, not at %q", ErrOrigin, origin)
 	}
+	origin = u.Scheme + "://" + strings.ToLower(u.Host)
 	auth, err := webauthn.New(&webauthn.Config{
-		RPID: host, RPDisplayName: name, RPOrigins: []string{u.Scheme + "://" + u.Host},
+		RPID: host, RPDisplayName: name, RPOrigins: []string{origin},
 		AttestationPreference: protocol.PreferNoAttestation,
 		AuthenticatorSelection: protocol.AuthenticatorSelection{
 			ResidentKey: protocol.ResidentKeyRequirementRequired, RequireResidentKey: protocol.ResidentKeyRequired(),
@@ -96,7 +97,7 @@ func New(origin, name string) (*Party, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %q: %w", ErrOrigin, origin, err)
 	}
-	return &Party{host, auth}, nil
+	return &Party{host, origin, auth}, nil
 }
 
 // ID returns the relying party id: a host name.
@@ -157,14 +158,19 @@ func (p *Party) Register(h *Holder, c *Created) (Credential, error) {
 		BackupEligible: made.Flags.BackupEligible}, nil
 }
 
-// Request returns the options for navigator.credentials.get, for JSON. They request any passkey of this relying party,
-// with user verification.
-func (p *Party) Request(challenge []byte) (any, error) {
+// Request holds the options for navigator.credentials.get. Origin is the only origin whose pages may use them.
+type Request struct {
+	*protocol.CredentialAssertion
+	Origin string `json:"origin"`
+}
+
+// Request returns options that request any passkey of this relying party, with user verification.
+func (p *Party) Request(challenge []byte) (Request, error) {
 	options, _, err := p.auth.BeginDiscoverableLogin(webauthn.WithChallenge(challenge))
 	if err != nil {
-		return nil, fmt.Errorf("passkey: %w", err)
+		return Request{}, fmt.Errorf("passkey: %w", err)
 	}
-	return options, nil
+	return Request{options, p.origin}, nil
 }
 
 // Assertion is the parsed response to Request. Nothing in it is verified.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doublet/env"
+	"doublet/test/device"
 
 	"github.com/descope/virtualwebauthn"
 )
@@ -71,9 +72,9 @@ type phone struct {
 
 var challenge = make([]byte, challengeLen)
 
-func newPhone(kind virtualwebauthn.KeyType) *phone {
+func newPhone(key virtualwebauthn.Credential) *phone {
 	p := &phone{virtualwebauthn.RelyingParty{Name: "Mail", ID: "mail.example.com", Origin: "https://mail.example.com"},
-		virtualwebauthn.NewAuthenticator(), virtualwebauthn.NewCredential(kind)}
+		virtualwebauthn.NewAuthenticator(), key}
 	p.device.Options.UserHandle = []byte("alice")
 	return p
 }
@@ -111,8 +112,9 @@ func (p *phone) server(t testing.TB) (*Party, *Holder) {
 // TestVerify registers and verifies passkeys with both kinds of keys that most devices have.
 func TestVerify(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []virtualwebauthn.KeyType{virtualwebauthn.KeyTypeEC2, virtualwebauthn.KeyTypeRSA} {
-		p := newPhone(kind)
+	for kind, key := range map[string]virtualwebauthn.Credential{"P-256": device.Passkey(),
+		"RSA": virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeRSA)} {
+		p := newPhone(key)
 		party, h := p.server(t)
 		a, err := ParseAssertion(p.shown())
 		if err != nil {
@@ -135,7 +137,7 @@ func TestVerify(t *testing.T) {
 
 // FuzzResponses parses and verifies responses of browsers. A changed one must not be accepted with another meaning.
 func FuzzResponses(f *testing.F) {
-	p := newPhone(virtualwebauthn.KeyTypeEC2)
+	p := newPhone(device.Passkey())
 	party, h := p.server(f)
 	f.Add(p.created())
 	f.Add(p.shown())

@@ -43,8 +43,10 @@ type PasskeyUse struct {
 // purposeSignIn is the purpose of challenges for signing in.
 const purposeSignIn = "sign in"
 
-// Request returns the options with which a browser shows a passkey, for JSON.
-func (k *Passkeys) Request() (any, error) { return k.party.Request(k.challenges.Issue(purposeSignIn)) }
+// Request returns the options with which a browser shows a passkey.
+func (k *Passkeys) Request() (passkey.Request, error) {
+	return k.party.Request(k.challenges.Issue(purposeSignIn))
+}
 
 // SignIn signs in the person who holds the passkey in a browser's response to Request. Errors: ErrPasskey, ErrLate,
 // ErrDisabled, ErrBanned, ErrBusy.

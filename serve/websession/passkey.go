@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/directory/passkey"
 	"doublet/serve/signin"
 )
 
@@ -21,7 +22,7 @@ var errPasskeysOff = &clientError{http.StatusNotFound, "off", "passkeysOff"}
 
 // requestPasskey responds with the options with which a browser shows a passkey.
 func (x *Service) requestPasskey(w http.ResponseWriter, r *http.Request) {
-	var options any
+	var options passkey.Request
 	err := x.passkeyDoor(r)
 	if err == nil {
 		options, err = x.opt.Passkeys.Request()

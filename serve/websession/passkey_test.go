@@ -14,23 +14,24 @@ import (
 	"doublet/directory/totp"
 	"doublet/note"
 	"doublet/serve/signin"
+	"doublet/test/device"
 
 	"github.com/descope/virtualwebauthn"
 )
 
-// device is an authenticator with one passkey, and the browser's view of the server.
-type device struct {
+// phone is an authenticator with one passkey, and the browser's view of the server.
+type phone struct {
 	w    *world
 	rp   virtualwebauthn.RelyingParty
 	auth virtualwebauthn.Authenticator
 	key  virtualwebauthn.Credential
 }
 
-// device returns a device with a passkey that no server knows. The device itself has no user handle until register.
-func (w *world) device() *device {
-	return &device{w: w, rp: virtualwebauthn.RelyingParty{Name: "Mail", ID: "mail.example.com",
+// phone returns a device with a passkey that no server knows. The device itself has no user handle until register.
+func (w *world) phone() *phone {
+	return &phone{w: w, rp: virtualwebauthn.RelyingParty{Name: "Mail", ID: "mail.example.com",
 		Origin: "https://mail.example.com"}, auth: virtualwebauthn.NewAuthenticator(),
-		key: virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)}
+		key: device.Passkey()}
 }
 
 // creation returns options to create a passkey for the user of a browser.
@@ -42,7 +43,7 @@ func (w *world) creation(b *browser, name string) string {
 }
 
 // created returns the response of a device to creation options.
-func (d *device) created(options string) json.RawMessage {
+func (d *phone) created(options string) json.RawMessage {
 	d.w.t.Helper()
 	o, err := virtualwebauthn.ParseAttestationOptions(options)
 	d.w.ok(err)
@@ -56,7 +57,7 @@ func (b *browser) add(name string, response json.RawMessage) *httptest.ResponseR
 }
 
 // register creates a passkey for a signed-in person and returns its id.
-func (d *device) register(b *browser, name string) string {
+func (d *phone) register(b *browser, name string) string {
 	d.w.t.Helper()
 	out := b.add("Key", d.created(d.w.creation(b, name)))
 	var got passkeyInfo
@@ -71,11 +72,12 @@ func (w *world) request() string {
 	w.t.Helper()
 	out := w.browser().send("GET", PathPasskey, "", "", "Sec-Fetch-Site", "same-origin")
 	w.is("request", out, 200, `"rpId":"mail.example.com"`)
+	w.is("request", out, 200, `"origin":"https://mail.example.com"`)
 	return out.Body.String()
 }
 
 // shown returns the response of a device to sign-in options.
-func (d *device) shown(options string) json.RawMessage {
+func (d *phone) shown(options string) json.RawMessage {
 	d.w.t.Helper()
 	o, err := virtualwebauthn.ParseAssertionOptions(options)
 	d.w.ok(err)
@@ -108,7 +110,7 @@ func TestPasskey(t *testing.T) {
 	b := w.signedIn("alice")
 	w.is("without a password", b.json(pathPasskeyBegin, m{}), 400, "password")
 	w.is("wrong password", b.json(pathPasskeyBegin, m{"password": "secret-bob"}), 401, "credentials")
-	d := w.device()
+	d := w.phone()
 	w.is("no name", b.add("", d.created(w.creation(b, "alice"))), 400, "name")
 	w.is("long name", b.add(strings.Repeat("x", 101), d.created(w.creation(b, "alice"))), 400, "name")
 	id := d.register(b, "alice")
@@ -143,7 +145,7 @@ func TestPasskeyForged(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{Failures: -1})
 	alice, bob := w.signedIn("alice"), w.signedIn("bob")
-	d, e := w.device(), w.device()
+	d, e := w.phone(), w.phone()
 	d.register(alice, "alice")
 	e.register(bob, "bob")
 	refused := func(what string, response json.RawMessage, word string) {
@@ -154,7 +156,7 @@ func TestPasskeyForged(t *testing.T) {
 			t.Errorf("%s: a cookie", what)
 		}
 	}
-	with := func(change func(*device)) json.RawMessage {
+	with := func(change func(*phone)) json.RawMessage {
 		t.Helper()
 		x := *d
 		change(&x)
@@ -165,18 +167,18 @@ func TestPasskeyForged(t *testing.T) {
 	refused("replayed", good, "passkey")
 	refused("nothing", nil, "passkey")
 	refused("malformed", json.RawMessage(`{"id":"AA","type":"public-key"}`), "passkey")
-	refused("other origin", with(func(x *device) { x.rp.Origin = "https://evil.example" }), "passkey")
-	refused("clear origin", with(func(x *device) { x.rp.Origin = "http://mail.example.com" }), "passkey")
-	refused("sub-domain", with(func(x *device) { x.rp.Origin = "https://x.mail.example.com" }), "passkey")
-	refused("other relying party", with(func(x *device) { x.rp.ID = "evil.example" }), "passkey")
-	refused("user not verified", with(func(x *device) { x.auth.Options.UserNotVerified = true }), "passkey")
-	refused("user not present", with(func(x *device) { x.auth.Options.UserNotPresent = true }), "passkey")
-	refused("backup eligibility changed", with(func(x *device) { x.auth.Options.BackupEligible = true }), "passkey")
-	refused("no person", with(func(x *device) { x.auth.Options.UserHandle = nil }), "passkey")
-	refused("unknown person", with(func(x *device) { x.auth.Options.UserHandle = make([]byte, 16) }), "passkey")
-	refused("another person", with(func(x *device) { x.auth.Options.UserHandle = w.bob.ID[:] }), "passkey")
-	refused("another key", with(func(x *device) { x.key.Key = e.key.Key }), "passkey")
-	refused("unknown passkey", w.device().as(d).shown(w.request()), "passkey")
+	refused("other origin", with(func(x *phone) { x.rp.Origin = "https://evil.example" }), "passkey")
+	refused("clear origin", with(func(x *phone) { x.rp.Origin = "http://mail.example.com" }), "passkey")
+	refused("sub-domain", with(func(x *phone) { x.rp.Origin = "https://x.mail.example.com" }), "passkey")
+	refused("other relying party", with(func(x *phone) { x.rp.ID = "evil.example" }), "passkey")
+	refused("user not verified", with(func(x *phone) { x.auth.Options.UserNotVerified = true }), "passkey")
+	refused("user not present", with(func(x *phone) { x.auth.Options.UserNotPresent = true }), "passkey")
+	refused("backup eligibility changed", with(func(x *phone) { x.auth.Options.BackupEligible = true }), "passkey")
+	refused("no person", with(func(x *phone) { x.auth.Options.UserHandle = nil }), "passkey")
+	refused("unknown person", with(func(x *phone) { x.auth.Options.UserHandle = make([]byte, 16) }), "passkey")
+	refused("another person", with(func(x *phone) { x.auth.Options.UserHandle = w.bob.ID[:] }), "passkey")
+	refused("another key", with(func(x *phone) { x.key.Key = e.key.Key }), "passkey")
+	refused("unknown passkey", w.phone().as(d).shown(w.request()), "passkey")
 	forge := func(challenge []byte) json.RawMessage {
 		return json.RawMessage(virtualwebauthn.CreateAssertionResponse(d.rp, d.auth, d.key,
 			virtualwebauthn.AssertionOptions{Challenge: challenge, RelyingPartyID: d.rp.ID}))
@@ -197,7 +199,7 @@ func TestPasskeyForged(t *testing.T) {
 }
 
 // as gives a device the user handle of another one.
-func (d *device) as(other *device) *device {
+func (d *phone) as(other *phone) *phone {
 	d.auth.Options.UserHandle = other.auth.Options.UserHandle
 	return d
 }
@@ -206,7 +208,7 @@ func (d *device) as(other *device) *device {
 func TestPasskeyCounter(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{Failures: -1})
-	d := w.device()
+	d := w.phone()
 	d.key.Counter = 5
 	d.register(w.signedIn("alice"), "alice")
 	for _, c := range []struct {
@@ -225,7 +227,7 @@ func TestPasskeyRemoved(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{Failures: -1})
 	b, bob := w.signedIn("alice"), w.signedIn("bob")
-	d, e := w.device(), w.device()
+	d, e := w.phone(), w.phone()
 	id := d.register(b, "alice")
 	e.register(b, "alice")
 	by, byOther := w.browser(), w.browser()
@@ -247,7 +249,7 @@ func TestPasskeyRemoved(t *testing.T) {
 	})
 	w.ok(err)
 	w.is("disabled", w.browser().enter(e.shown(w.request())), 403, `"error":"disabled"`)
-	w.is("disabled, no proof", w.browser().enter(w.device().as(e).shown(w.request())), 401, `"error":"passkey"`)
+	w.is("disabled, no proof", w.browser().enter(w.phone().as(e).shown(w.request())), 401, `"error":"passkey"`)
 	w.ok(w.dir.People.Remove(bg, note.System, w.alice.ID))
 	w.is("person removed", w.browser().enter(e.shown(w.request())), 401, `"error":"passkey"`)
 }
@@ -257,7 +259,7 @@ func TestPasskeyRegistered(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{Failures: -1})
 	alice, again, bob := w.signedIn("alice"), w.signedIn("alice"), w.signedIn("bob")
-	d := w.device()
+	d := w.phone()
 	options := w.creation(alice, "alice")
 	response := d.created(options)
 	w.is("another session", again.add("Key", response), 400, "not valid")
@@ -273,7 +275,7 @@ func TestPasskeyRegistered(t *testing.T) {
 	evil = *d
 	evil.auth.Options.UserNotVerified = true
 	w.is("user not verified", alice.add("Key", evil.created(options)), 400, "not valid")
-	late := w.device().created(w.creation(alice, "alice"))
+	late := w.phone().created(w.creation(alice, "alice"))
 	w.is("good", alice.add("Key", response), 200, `"id"`)
 	w.is("replayed", alice.add("Key", response), 400, "not valid")
 	w.fix.Time.Advance(passkey.Life)
@@ -285,11 +287,11 @@ func TestPasskeyRegistered(t *testing.T) {
 	}
 	w.is("the same passkey", alice.add("Key", d.created(options)), 400, "bad request")
 	for range directory.MaxPasskeys - 2 {
-		w.device().register(alice, "alice")
+		w.phone().register(alice, "alice")
 	}
 	last, over := w.creation(alice, "alice"), w.creation(alice, "alice")
-	w.is("the last", alice.add("Key", w.device().created(last)), 200, `"id"`)
-	w.is("one more", alice.add("Key", w.device().created(over)), 400, "bad request")
+	w.is("the last", alice.add("Key", w.phone().created(last)), 200, `"id"`)
+	w.is("one more", alice.add("Key", w.phone().created(over)), 400, "bad request")
 	w.is("one more", alice.json(pathPasskeyBegin, m{"password": "secret-alice"}), 400, "at most 20")
 	if n := len(alice.passkeys()); n != directory.MaxPasskeys {
 		t.Errorf("%d passkeys", n)
@@ -301,7 +303,7 @@ func TestPasskeyRegistered(t *testing.T) {
 func TestPasskeyLimits(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{Failures: 2})
-	d := w.device()
+	d := w.phone()
 	d.register(w.signedIn("alice"), "alice")
 	w.is("cross-site", w.browser().json(PathPasskey, m{"credential": d.shown(w.request())}, "Sec-Fetch-Site",
 		"cross-site"), 403, "foreign")
@@ -310,7 +312,7 @@ func TestPasskeyLimits(t *testing.T) {
 	w.is("clear", far.send("GET", PathPasskey, "", ""), 403, `"error":"clear"`)
 	far.clear = false
 	for range 2 { // fewer than cause a delay
-		w.is("unknown", far.enter(w.device().as(d).shown(w.request())), 401, `"error":"passkey"`)
+		w.is("unknown", far.enter(w.phone().as(d).shown(w.request())), 401, `"error":"passkey"`)
 	}
 	w.is("banned", far.enter(d.shown(w.request())), 429, `"error":"banned"`)
 	w.is("banned at the password too", far.json(PathSignIn, m{"user": "alice", "password": "secret-alice"}), 429, "banned")

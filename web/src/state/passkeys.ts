@@ -20,6 +20,8 @@ interface Descriptor {
 }
 interface RequestJSON {
   publicKey: { challenge: string; rpId: string };
+  /** The address whose pages may use them: passkeys of its host are refused elsewhere. */
+  origin: string;
 }
 interface CreationJSON {
   publicKey: { challenge: string; rp: { id: string; name: string }; user: { id: string; name: string; displayName: string }; excludeCredentials?: Descriptor[] };
@@ -50,12 +52,11 @@ const why = (e: unknown): Failed => {
   return { why: name === "InvalidStateError" ? "have" : name === "SecurityError" ? "elsewhere" : "cancelled" };
 };
 
-/** The host that passkeys are bound to, undefined where this browser cannot use them at this address. */
+/** The host that passkeys are bound to, undefined where this browser or this address has none. */
 export async function passkeyHost(): Promise<string | undefined> {
   if (!("PublicKeyCredential" in window)) return undefined;
   const options = await request().catch(() => undefined);
-  const host = options?.publicKey.rpId;
-  return host && (location.hostname === host || location.hostname.endsWith(`.${host}`)) ? host : undefined;
+  return options?.origin === location.origin ? options.publicKey.rpId : undefined;
 }
 
 async function request(): Promise<RequestJSON | undefined> {
