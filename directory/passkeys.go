@@ -87,7 +87,8 @@ func (ps *Passkeys) Add(ctx context.Context, who note.Who, person note.UNID, nam
 				return nil, fmt.Errorf("%w: the person has this passkey already", ErrInvalid)
 			}
 			if len(p.Passkeys) >= MaxPasskeys {
-				return nil, fmt.Errorf("%w: a person has at most %d passkeys; remove one first", ErrInvalid, MaxPasskeys)
+				return nil, fmt.Errorf("%w: a person has at most %d passkeys; remove one first", ErrInvalid,
+					MaxPasskeys)
 			}
 			return items.With(itemPasskey+k.ID, k.item()), nil
 		})

@@ -17,7 +17,8 @@ func TestPasskeys(t *testing.T) {
 	alice, bob := w.add("Alice", "alice"), w.add("Bob", "bob")
 	self := note.Who{Person: alice.ID}
 	of := func(id string) passkey.Credential {
-		return passkey.Credential{ID: []byte(id), Key: bytes.Repeat([]byte{7}, 77), Counter: 1<<32 - 1, BackupEligible: true}
+		return passkey.Credential{ID: []byte(id), Key: bytes.Repeat([]byte{7}, 77), Counter: 1<<32 - 1,
+			BackupEligible: true}
 	}
 	have := func(want int) Person {
 		t.Helper()

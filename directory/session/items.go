@@ -153,8 +153,8 @@ func (s *Session) items(hash []byte) note.Items {
 	if s.Passkey != "" {
 		passkey = note.Text(s.Passkey)
 	}
-	return note.Items(nil).With(itemAfter, after).With(itemPasskey, passkey).With(itemForm, note.Text(formSession)).With(itemPerson,
-		note.Text(s.Person.String())).
+	return note.Items(nil).With(itemAfter, after).With(itemPasskey, passkey).
+		With(itemForm, note.Text(formSession)).With(itemPerson, note.Text(s.Person.String())).
 		With(itemHash, note.Binary(hash)).With(itemPasswordID, note.Text(s.PasswordID)).With(itemSecond,
 		note.Bool(s.Second)).With(itemKeep, note.Bool(s.Keep)).
 		With(itemCreated, note.Int(s.Created.Unix())).With(itemUsed, note.Int(s.Used.Unix())).With(itemEnds,

@@ -28,8 +28,8 @@ func passkeyNote(person note.UNID, passkey string) note.UNID {
 	return note.DeriveUNID([]byte("passkey"), person[:], []byte(passkey))
 }
 
-// UsePasskey stores a use of a passkey with its signature counter, unless the counter went back: it must be greater than
-// that of the last use, or both must be 0 (WebAuthn section 7.2 step 22). In a cluster, a member that has not yet
+// UsePasskey stores a use of a passkey with its signature counter, unless the counter went back: it must be greater
+// than that of the last use, or both must be 0 (WebAuthn section 7.2). In a cluster, a member that has not yet
 // received the last use compares with the one before.
 func (ps *passkeys) UsePasskey(ctx context.Context, person note.UNID, passkey string, counter uint32) (bool, error) {
 	now := ps.now()

@@ -1,6 +1,6 @@
 // Package session stores the state that continues after a sign-in: the sessions of browsers, the used codes of second
-// factors, the last uses of passkeys, and subscriptions to pushes. Each is one note in a database of its own. So they survive a restart and
-// replicate like other data, and a sign-in does not change the directory.
+// factors, the last uses of passkeys, and subscriptions to pushes. Each is one note in a database of its own. So they
+// survive a restart and replicate like other data, and a sign-in does not change the directory.
 //
 // The database holds only a keyed hash of a session's token, and the note's id is derived from the token with the same
 // key. A reader of the database cannot take over a session.
@@ -205,8 +205,8 @@ func (x *Service) CheckCSRF(token, csrf string) bool {
 	return hmac.Equal([]byte(x.CSRF(token)), []byte(csrf))
 }
 
-// Begin begins a session and returns its token, which is not stored. The caller sets Person, PasswordID, Passkey, Second,
-// Keep, Address and Agent.
+// Begin begins a session and returns its token, which is not stored. The caller sets Person, PasswordID, Passkey,
+// Second, Keep, Address and Agent.
 func (x *Service) Begin(ctx context.Context, s Session) (string, Session, error) {
 	var raw [tokenBytes]byte
 	x.env.Fill(raw[:])

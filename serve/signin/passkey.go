@@ -20,8 +20,8 @@ var (
 	ErrLate = errors.New("signin: the challenge of the passkey has expired")
 )
 
-// Passkeys signs people in at web doors with passkeys, and registers them. A passkey counts as both factors, because the
-// device verifies the person. Failures count at all doors. Its methods are safe for concurrent use.
+// Passkeys signs people in at web doors with passkeys, and registers them. A passkey counts as both factors, because
+// the device verifies the person. Failures count at all doors. Its methods are safe for concurrent use.
 type Passkeys struct {
 	web        *Web
 	stored     *directory.Passkeys

@@ -30,12 +30,6 @@ const (
 	pathTOTPGood   = "/auth/totp/confirm"
 	pathTOTPOff    = "/auth/totp/off"
 	pathTOTPBackup = "/auth/totp/recovery"
-	// The following paths accept and return JSON only.
-	PathPasskey       = "/auth/passkey"
-	PathPasskeys      = "/auth/passkeys"
-	pathPasskeyBegin  = "/auth/passkeys/begin"
-	pathPasskeyAdd    = "/auth/passkeys/add"
-	pathPasskeyRemove = "/auth/passkeys/remove"
 )
 
 // maxInput bounds a request body, in bytes.
@@ -75,9 +69,9 @@ func (x *Service) Handler() http.Handler {
 	do(pathTOTPGood, x.confirmTOTP)
 	do(pathTOTPOff, x.endTOTP)
 	do(pathTOTPBackup, x.newRecovery)
-	mux.HandleFunc("GET "+PathPasskey, x.requestPasskey)
-	mux.HandleFunc("POST "+PathPasskey, x.signInPasskey)
-	show(PathPasskeys, x.listPasskeys)
+	mux.HandleFunc("GET "+pathPasskey, x.requestPasskey)
+	mux.HandleFunc("POST "+pathPasskey, x.signInPasskey)
+	show(pathPasskeys, x.listPasskeys)
 	do(pathPasskeyBegin, x.beginPasskey)
 	do(pathPasskeyAdd, x.addPasskey)
 	do(pathPasskeyRemove, x.removePasskey)

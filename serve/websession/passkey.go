@@ -10,6 +10,15 @@ import (
 	"doublet/serve/signin"
 )
 
+// The paths of passkeys. They accept and return JSON only.
+const (
+	pathPasskey       = "/auth/passkey"
+	pathPasskeys      = "/auth/passkeys"
+	pathPasskeyBegin  = "/auth/passkeys/begin"
+	pathPasskeyAdd    = "/auth/passkeys/add"
+	pathPasskeyRemove = "/auth/passkeys/remove"
+)
+
 // passkeyInfo is a passkey as its user sees it.
 type passkeyInfo struct {
 	ID      string    `json:"id"`

@@ -70,7 +70,7 @@ func (d *phone) register(b *browser, name string) string {
 // request returns options to sign in.
 func (w *world) request() string {
 	w.t.Helper()
-	out := w.browser().send("GET", PathPasskey, "", "", "Sec-Fetch-Site", "same-origin")
+	out := w.browser().send("GET", pathPasskey, "", "", "Sec-Fetch-Site", "same-origin")
 	w.is("request", out, 200, `"rpId":"mail.example.com"`)
 	w.is("request", out, 200, `"origin":"https://mail.example.com"`)
 	return out.Body.String()
@@ -87,7 +87,7 @@ func (d *phone) shown(options string) json.RawMessage {
 // enter signs in with a response.
 func (b *browser) enter(response json.RawMessage) *httptest.ResponseRecorder {
 	b.w.t.Helper()
-	out := b.json(PathPasskey, m{"credential": response})
+	out := b.json(pathPasskey, m{"credential": response})
 	var got signedIn
 	if out.Code == 200 && json.Unmarshal(out.Body.Bytes(), &got) == nil {
 		b.csrf = got.CSRF
@@ -97,7 +97,7 @@ func (b *browser) enter(response json.RawMessage) *httptest.ResponseRecorder {
 
 func (b *browser) passkeys() (list []passkeyInfo) {
 	b.w.t.Helper()
-	out := b.send("GET", PathPasskeys, "", "")
+	out := b.send("GET", pathPasskeys, "", "")
 	b.w.is("list", out, 200, "[")
 	b.w.ok(json.Unmarshal(out.Body.Bytes(), &list))
 	return list
@@ -305,24 +305,25 @@ func TestPasskeyLimits(t *testing.T) {
 	w := open(t, signin.Options{Failures: 2})
 	d := w.phone()
 	d.register(w.signedIn("alice"), "alice")
-	w.is("cross-site", w.browser().json(PathPasskey, m{"credential": d.shown(w.request())}, "Sec-Fetch-Site",
+	w.is("cross-site", w.browser().json(pathPasskey, m{"credential": d.shown(w.request())}, "Sec-Fetch-Site",
 		"cross-site"), 403, "foreign")
 	far := &browser{w: w, remote: elsewhere, clear: true}
-	w.is("clear", far.json(PathPasskey, m{"credential": d.shown(w.request())}), 403, `"error":"clear"`)
-	w.is("clear", far.send("GET", PathPasskey, "", ""), 403, `"error":"clear"`)
+	w.is("clear", far.json(pathPasskey, m{"credential": d.shown(w.request())}), 403, `"error":"clear"`)
+	w.is("clear", far.send("GET", pathPasskey, "", ""), 403, `"error":"clear"`)
 	far.clear = false
 	for range 2 { // fewer than cause a delay
 		w.is("unknown", far.enter(w.phone().as(d).shown(w.request())), 401, `"error":"passkey"`)
 	}
 	w.is("banned", far.enter(d.shown(w.request())), 429, `"error":"banned"`)
-	w.is("banned at the password too", far.json(PathSignIn, m{"user": "alice", "password": "secret-alice"}), 429, "banned")
+	w.is("banned for passwords too", far.json(PathSignIn, m{"user": "alice", "password": "secret-alice"}), 429,
+		"banned")
 	w.is("from elsewhere", w.browser().enter(d.shown(w.request())), 200, "alice")
 	w.Service.opt.Passkeys = nil
 	alice := w.signedIn("alice")
-	for _, path := range []string{PathPasskey, PathPasskeys} {
+	for _, path := range []string{pathPasskey, pathPasskeys} {
 		w.is("off", alice.send("GET", path, "", ""), http.StatusNotFound, `"error":"off"`)
 	}
-	for _, path := range []string{PathPasskey, pathPasskeyBegin, pathPasskeyAdd, pathPasskeyRemove} {
+	for _, path := range []string{pathPasskey, pathPasskeyBegin, pathPasskeyAdd, pathPasskeyRemove} {
 		w.is("off", alice.json(path, m{"password": "secret-alice"}), http.StatusNotFound, `"error":"off"`)
 	}
 }
