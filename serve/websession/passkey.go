@@ -29,6 +29,16 @@ type passkeyInfo struct {
 
 var errPasskeysOff = &clientError{http.StatusNotFound, "off", "passkeysOff"}
 
+// passkeys returns an action that fails if passkeys are off.
+func (x *Service) passkeys(fn action) action {
+	return func(w http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
+		if x.opt.Passkeys == nil {
+			return result{}, errPasskeysOff
+		}
+		return fn(w, r, id, in)
+	}
+}
+
 // requestPasskey responds with the options with which a browser shows a passkey.
 func (x *Service) requestPasskey(w http.ResponseWriter, r *http.Request) {
 	var options passkey.Request
@@ -88,9 +98,6 @@ func (x *Service) byPasskey(w http.ResponseWriter, r *http.Request, in *input) (
 }
 
 func (x *Service) listPasskeys(_ http.ResponseWriter, r *http.Request, id *Identity, _ *input) (result, error) {
-	if x.opt.Passkeys == nil {
-		return result{}, errPasskeysOff
-	}
 	list, err := x.opt.Passkeys.List(r.Context(), &id.Person)
 	out := []passkeyInfo{}
 	for i := range list {
@@ -101,9 +108,6 @@ func (x *Service) listPasskeys(_ http.ResponseWriter, r *http.Request, id *Ident
 
 // beginPasskey responds with the options with which a browser creates a passkey.
 func (x *Service) beginPasskey(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
-	if x.opt.Passkeys == nil {
-		return result{}, errPasskeysOff
-	}
 	if err := x.again(r, id, in); err != nil {
 		return result{}, err
 	}
@@ -116,9 +120,6 @@ func (x *Service) beginPasskey(_ http.ResponseWriter, r *http.Request, id *Ident
 
 // addPasskey adds the passkey that a browser has created. Its challenge shows that the user has entered the password.
 func (x *Service) addPasskey(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
-	if x.opt.Passkeys == nil {
-		return result{}, errPasskeysOff
-	}
 	k, err := x.opt.Passkeys.Add(r.Context(), id.Who, &id.Person, id.Session.ID, in.Name, in.Credential)
 	switch {
 	case errors.Is(err, directory.ErrInvalid):
@@ -135,9 +136,6 @@ func (x *Service) addPasskey(_ http.ResponseWriter, r *http.Request, id *Identit
 
 // removePasskey removes a passkey. Sessions that began with it end.
 func (x *Service) removePasskey(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
-	if x.opt.Passkeys == nil {
-		return result{}, errPasskeysOff
-	}
 	if err := x.again(r, id, in); err != nil {
 		return result{}, err
 	}

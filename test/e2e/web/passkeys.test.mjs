@@ -87,7 +87,7 @@ test("a person adds a passkey, signs in with it without a name, and removes it",
   await page.waitForSelector(".passkeys form >> text=Remove the passkey “Laptop”?");
   await page.fill(".passkeys input[name=password]", "demo");
   await page.click(".passkeys form button:has-text('Remove')");
-  await page.waitForSelector("input[name=password][autocomplete='current-password']");
+  await page.waitForSelector(".gate-again input[name=user]");
   await page.goto(at);
   await page.waitForSelector("button:has-text('Sign in with a passkey')");
   await page.click("button:has-text('Sign in with a passkey')");
