@@ -233,6 +233,8 @@ func TestPasskeyRemoved(t *testing.T) {
 	by, byOther := w.browser(), w.browser()
 	w.is("sign in", by.enter(d.shown(w.request())), 200, "alice")
 	w.is("sign in", byOther.enter(e.shown(w.request())), 200, "alice")
+	w.stop() // the session is read again
+	w.start()
 	w.is("of another person", bob.json(pathPasskeyRemove, m{"id": id, "password": "secret-bob"}), 404, "not found")
 	w.is("wrong password", b.json(pathPasskeyRemove, m{"id": id, "password": "secret-bob"}), 401, "credentials")
 	w.is("remove", b.json(pathPasskeyRemove, m{"id": id, "password": "secret-alice"}), 200, "removed")
