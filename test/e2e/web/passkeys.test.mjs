@@ -72,7 +72,7 @@ test("a person adds a passkey, signs in with it without a name, and removes it",
   await settings(page);
   await mine.locator("text=Last used").waitFor();
 
-  // What the device does not do signs nobody in.
+  // Without the device's verification nobody is signed in.
   await signOut(page);
   await cdp.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: false });
   await page.click("button:has-text('Sign in with a passkey')");

@@ -1,4 +1,4 @@
-// Passkeys (WebAuthn): the messages between the server, which speaks JSON, and the browser's authenticators, which take bytes.
+// Passkeys (WebAuthn): converts the messages between the JSON of the server and the bytes of the browser's authenticators.
 
 import { client, enter, signedOut, type SignInProblem } from "./session";
 
@@ -9,7 +9,10 @@ export interface Passkey {
   used?: string;
 }
 
-/** What the browser says in place of a credential: "cancelled", "have" (excluded), or "elsewhere" with the host that has passkeys. */
+/**
+ * The reason for which the browser returns no credential: the person cancelled, the device has a passkey of the account already, or the
+ * address is not one of the host of the passkeys.
+ */
 export interface Failed {
   why: "cancelled" | "have" | "elsewhere";
 }
