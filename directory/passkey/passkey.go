@@ -143,9 +143,7 @@ func ParseCreated(response []byte) (*Created, error) {
 func (c *Created) Challenge() []byte { return decoded(c.data.Response.CollectedClientData.Challenge) }
 
 // Register verifies a response to Creation with a challenge that the caller has checked, and returns the new passkey.
-// Errors: ErrWrong.
-//
-// Implements: WebAuthn §7.1 Registering a New Credential
+// Errors: ErrWrong. See WebAuthn section 7.1.
 func (p *Party) Register(h *Holder, c *Created) (Credential, error) {
 	made, err := p.auth.CreateCredential(h, webauthn.SessionData{
 		Challenge: c.data.Response.CollectedClientData.Challenge, RelyingPartyID: p.id, UserID: h.ID,
@@ -200,9 +198,7 @@ func (a *Assertion) Credential() []byte { return a.data.RawID }
 func (a *Assertion) Counter() uint32 { return a.data.Response.AuthenticatorData.Counter }
 
 // Verify verifies a response to Request with a challenge that the caller has checked, against the passkeys of its
-// holder. Errors: ErrWrong, ErrCloned.
-//
-// Implements: WebAuthn §7.2 Verifying an Authentication Assertion
+// holder. Errors: ErrWrong, ErrCloned. See WebAuthn section 7.2.
 func (p *Party) Verify(h *Holder, a *Assertion) error {
 	_, used, err := p.auth.ValidatePasskeyLogin(
 		func(_, _ []byte) (webauthn.User, error) { return h, nil },
