@@ -191,7 +191,7 @@ func people() []*Verb {
 			p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 			u := c.people().row(ctx, p)
 			u.SendAs, u.OnBehalf = c.names(ctx, u.SendAs), c.names(ctx, u.OnBehalf)
-			return u, errors.Join(err, c.passkeyUses(ctx, p.ID, u.Passkeys))
+			return u, errors.Join(err, passkeyUses(ctx, c, p.ID, u.Passkeys))
 		}),
 		define("user set", "change a person", userSet, changes),
 		onServer("user move",

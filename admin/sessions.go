@@ -84,7 +84,7 @@ func passkeyRemove(ctx context.Context, c *Call, a *PasskeyRemove) (Done, error)
 }
 
 // passkeyUses sets the last uses of a person's passkeys.
-func (c *Call) passkeyUses(ctx context.Context, person note.UNID, list []Passkey) error {
+func passkeyUses(ctx context.Context, c *Call, person note.UNID, list []Passkey) error {
 	for i := range list {
 		use, err := c.Sessions.PasskeyUse(ctx, person, list[i].ID)
 		if err != nil {

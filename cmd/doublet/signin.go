@@ -42,9 +42,9 @@ func (h *server) openSignIn() (err error) {
 	return nil
 }
 
-// passkeys returns the service of passkeys, nil if the settings do not allow them or the web address is one at which
+// newPasskeys returns the service of passkeys, nil if the settings do not allow them or the web address is one at which
 // browsers do not.
-func (h *server) passkeys(in *signin.Web) *signin.Passkeys {
+func newPasskeys(h *server, in *signin.Web) *signin.Passkeys {
 	if !h.cfg.Web.Passkeys {
 		return nil
 	}

@@ -19,6 +19,9 @@ const (
 	pathPasskeyRemove = "/auth/passkeys/remove"
 )
 
+// passkeyDoor is the part of a Service that serves these paths.
+type passkeyDoor struct{ *Service }
+
 // passkeyInfo is a passkey as its user sees it.
 type passkeyInfo struct {
 	ID      string    `json:"id"`
@@ -29,8 +32,8 @@ type passkeyInfo struct {
 
 var errPasskeysOff = &clientError{http.StatusNotFound, "off", "passkeysOff"}
 
-// passkeys returns an action that fails if passkeys are off.
-func (x *Service) passkeys(fn action) action {
+// allowed returns an action that fails if passkeys are off.
+func (x passkeyDoor) allowed(fn action) action {
 	return func(w http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 		if x.opt.Passkeys == nil {
 			return result{}, errPasskeysOff
@@ -39,10 +42,10 @@ func (x *Service) passkeys(fn action) action {
 	}
 }
 
-// requestPasskey responds with the options with which a browser shows a passkey.
-func (x *Service) requestPasskey(w http.ResponseWriter, r *http.Request) {
+// request responds with the options with which a browser shows a passkey.
+func (x passkeyDoor) request(w http.ResponseWriter, r *http.Request) {
 	var options passkey.Request
-	err := x.passkeyDoor(r)
+	err := x.admit(r)
 	if err == nil {
 		options, err = x.opt.Passkeys.Request()
 	}
@@ -53,8 +56,8 @@ func (x *Service) requestPasskey(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, "application/json", options)
 }
 
-// passkeyDoor rejects requests of people who cannot sign in with a passkey here.
-func (x *Service) passkeyDoor(r *http.Request) error {
+// admit rejects requests of people who cannot sign in with a passkey here.
+func (x passkeyDoor) admit(r *http.Request) error {
 	switch {
 	case x.opt.Passkeys == nil:
 		return errPasskeysOff
@@ -67,12 +70,12 @@ func (x *Service) passkeyDoor(r *http.Request) error {
 	return nil
 }
 
-// signInPasskey starts a session with a passkey. It is always a new one, and the browser's old one ends.
-func (x *Service) signInPasskey(w http.ResponseWriter, r *http.Request) {
+// signIn starts a session with a passkey. It is always a new one, and the browser's old one ends.
+func (x passkeyDoor) signIn(w http.ResponseWriter, r *http.Request) {
 	in, err := readInput(w, r)
 	var id *Identity
 	if err == nil {
-		id, err = x.byPasskey(w, r, in)
+		id, err = x.enter(w, r, in)
 	}
 	if err != nil {
 		x.fail(w, r, &input{JSON: true}, nil, err)
@@ -81,8 +84,8 @@ func (x *Service) signInPasskey(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, "application/json", x.sessionOf(r.Context(), id))
 }
 
-func (x *Service) byPasskey(w http.ResponseWriter, r *http.Request, in *input) (*Identity, error) {
-	if err := x.passkeyDoor(r); err != nil {
+func (x passkeyDoor) enter(w http.ResponseWriter, r *http.Request, in *input) (*Identity, error) {
+	if err := x.admit(r); err != nil {
 		return nil, err
 	}
 	proved, err := x.opt.Passkeys.SignIn(r.Context(), signin.OfRequest(r), in.Credential)
@@ -97,7 +100,7 @@ func (x *Service) byPasskey(w http.ResponseWriter, r *http.Request, in *input) (
 	return id, err
 }
 
-func (x *Service) listPasskeys(_ http.ResponseWriter, r *http.Request, id *Identity, _ *input) (result, error) {
+func (x passkeyDoor) list(_ http.ResponseWriter, r *http.Request, id *Identity, _ *input) (result, error) {
 	list, err := x.opt.Passkeys.List(r.Context(), &id.Person)
 	out := []passkeyInfo{}
 	for i := range list {
@@ -106,8 +109,8 @@ func (x *Service) listPasskeys(_ http.ResponseWriter, r *http.Request, id *Ident
 	return result{value: out}, err
 }
 
-// beginPasskey responds with the options with which a browser creates a passkey.
-func (x *Service) beginPasskey(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
+// options responds with the options with which a browser creates a passkey.
+func (x passkeyDoor) options(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 	if err := x.again(r, id, in); err != nil {
 		return result{}, err
 	}
@@ -118,8 +121,8 @@ func (x *Service) beginPasskey(_ http.ResponseWriter, r *http.Request, id *Ident
 	return result{value: options}, err
 }
 
-// addPasskey adds the passkey that a browser has created. Its challenge shows that the user has entered the password.
-func (x *Service) addPasskey(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
+// add adds the passkey that a browser has created. Its challenge shows that the user has entered the password.
+func (x passkeyDoor) add(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 	k, err := x.opt.Passkeys.Add(r.Context(), id.Who, &id.Person, id.Session.ID, in.Name, in.Credential)
 	switch {
 	case errors.Is(err, directory.ErrInvalid):
@@ -134,8 +137,8 @@ func (x *Service) addPasskey(_ http.ResponseWriter, r *http.Request, id *Identit
 	return result{value: passkeyInfo{ID: k.ID, Name: k.Name, Created: k.Created}}, nil
 }
 
-// removePasskey removes a passkey. Sessions that began with it end.
-func (x *Service) removePasskey(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
+// remove removes a passkey. Sessions that began with it end.
+func (x passkeyDoor) remove(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 	if err := x.again(r, id, in); err != nil {
 		return result{}, err
 	}
