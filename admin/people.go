@@ -33,6 +33,7 @@ type User struct {
 	SecondFactor time.Time     `json:"second_factor,omitzero"`
 	Recovery     int           `json:"recovery_codes,omitempty"`
 	AppPasswords []AppPassword `json:"app_passwords,omitempty"`
+	Passkeys     []Passkey     `json:"passkeys,omitempty"`
 	Forward      []string      `json:"forward,omitempty"`
 	ForwardOnly  bool          `json:"forward_only,omitempty"`
 	Vacation     string        `json:"vacation,omitempty"`
@@ -49,6 +50,14 @@ type AppPassword struct {
 	Last4   string    `json:"last4,omitempty"`
 	Created time.Time `json:"created,omitzero"`
 	Secret  string    `json:"secret,omitempty"`
+}
+
+// Passkey is a passkey of a person. Used is set only in the result of user show.
+type Passkey struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name"`
+	Created time.Time `json:"created"`
+	Used    time.Time `json:"used,omitzero"`
 }
 
 func userOf(p directory.Person) User {
@@ -69,6 +78,9 @@ func userOf(p directory.Person) User {
 	for _, a := range p.AppPasswords {
 		u.AppPasswords = append(u.AppPasswords, AppPassword{ID: a.ID, Label: a.Label, Last4: a.Last4,
 			Created: a.Created})
+	}
+	for _, k := range p.Passkeys {
+		u.Passkeys = append(u.Passkeys, Passkey{ID: k.ID, Name: k.Name, Created: k.Created})
 	}
 	return u
 }
@@ -179,7 +191,7 @@ func people() []*Verb {
 			p, err := c.Directory.Names.PersonOf(ctx, a.Name)
 			u := c.people().row(ctx, p)
 			u.SendAs, u.OnBehalf = c.names(ctx, u.SendAs), c.names(ctx, u.OnBehalf)
-			return u, err
+			return u, errors.Join(err, passkeyUses(ctx, c, p.ID, u.Passkeys))
 		}),
 		define("user set", "change a person", userSet, changes),
 		onServer("user move",

@@ -51,7 +51,48 @@ func sessions() []*Verb {
 				return Done{"the second factor of " + p.Name() + " is off"},
 					c.Directory.SecondFactors.Remove(ctx, c.Who, p.ID)
 			}, changes),
+		define("user passkey remove", "remove a person's passkey, and end the browser sessions that began with it",
+			passkeyRemove, changes),
 	}
+}
+
+// PasskeyRemove are the arguments of user passkey remove.
+type PasskeyRemove struct {
+	Name string `json:"name" arg:"required" help:"name, address or id of the person"`
+	ID   string `json:"id" arg:"required" help:"id of the passkey (user show), or all"`
+}
+
+func passkeyRemove(ctx context.Context, c *Call, a *PasskeyRemove) (Done, error) {
+	p, err := c.Directory.Names.PersonOf(ctx, a.Name)
+	if err != nil {
+		return Done{}, err
+	}
+	n := 0
+	for _, k := range p.Passkeys {
+		if k.ID != a.ID && a.ID != "all" {
+			continue
+		}
+		if err := c.Directory.Passkeys.Remove(ctx, c.Who, p.ID, k.ID); err != nil {
+			return Done{}, err
+		}
+		n++
+	}
+	if n == 0 {
+		return Done{}, fmt.Errorf("passkey %q of %s: %w", a.ID, p.Name(), directory.ErrNotFound)
+	}
+	return Done{fmt.Sprintf("%d passkeys of %s are removed", n, p.Name())}, nil
+}
+
+// passkeyUses sets the last uses of a person's passkeys.
+func passkeyUses(ctx context.Context, c *Call, person note.UNID, list []Passkey) error {
+	for i := range list {
+		use, err := c.Sessions.PasskeyUse(ctx, person, list[i].ID)
+		if err != nil {
+			return err
+		}
+		list[i].Used = use.At
+	}
+	return nil
 }
 
 func sessionList(ctx context.Context, c *Call, a *SessionList) ([]Session, error) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"doublet/directory"
+	"doublet/directory/passkey"
 	"doublet/directory/session"
 	"doublet/directory/totp"
 	"doublet/note"
@@ -76,4 +77,54 @@ func TestSessions(t *testing.T) {
 	if now, err := s.Directory.Names.Person(ctx, p.ID); err != nil || now.HasTOTP() || now.RecoveryCodes() != 0 {
 		t.Error(now, err)
 	}
+}
+
+// TestPasskeys checks that an administrator sees the passkeys of a person and removes them, one or all.
+func TestPasskeys(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	ctx := context.Background()
+	p, err := s.Directory.People.Add(ctx, note.System, directory.PersonSpec{PersonFields: directory.PersonFields{
+		FullName: []string{"Ada"}, ShortName: "ada"}, Password: "engine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(name string) directory.Passkey {
+		t.Helper()
+		k, err := s.Directory.Passkeys.Add(ctx, note.Who{Person: p.ID}, p.ID, name,
+			passkey.Credential{ID: []byte(name), Key: []byte("public key")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	one, two := add("Phone"), add("Laptop")
+	add("Key ring")
+	if ok, err := s.Sessions.UsePasskey(ctx, p.ID, two.ID, 1); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	u, err := Do[User](ctx, Direct{s}, "user show", Named{Name: "ada"})
+	if err != nil || len(u.Passkeys) != 3 {
+		t.Fatal(u, err)
+	}
+	for _, k := range u.Passkeys {
+		if k.Created.IsZero() || k.Used.IsZero() != (k.ID != two.ID) {
+			t.Errorf("%+v", k)
+		}
+	}
+	left := func(a PasskeyRemove, want int) {
+		t.Helper()
+		if _, err := Do[Done](ctx, Direct{s}, "user passkey remove", a); err != nil {
+			t.Error(err)
+		}
+		if now, err := s.Directory.Names.Person(ctx, p.ID); err != nil || len(now.Passkeys) != want ||
+			now.HasPasskey(one.ID) {
+			t.Error(now, err)
+		}
+	}
+	left(PasskeyRemove{Name: "ada", ID: one.ID}, 2)
+	if _, err := Do[Done](ctx, Direct{s}, "user passkey remove", PasskeyRemove{Name: "ada", ID: one.ID}); err == nil {
+		t.Error("a passkey was removed twice")
+	}
+	left(PasskeyRemove{Name: "ada", ID: "all"}, 0)
 }

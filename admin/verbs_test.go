@@ -264,7 +264,8 @@ var script = []struct{ verb, args, want string }{
 	{"user app-password add", `{"name":"bo","label":"phone"}`, `"secret":"`},
 	{"user app-password remove", `{"name":"bo","id":"phone"}`, `"done"`},
 	{"user app-password remove", `{"name":"bo","id":"phone"}`, "!not found "},
-	{"user totp off", `{"name":"bo"}`, "!not found "}, // see TestSessions
+	{"user totp off", `{"name":"bo"}`, "!not found "},                  // see TestSessions
+	{"user passkey remove", `{"name":"bo","id":"all"}`, "!not found "}, // see TestPasskeys
 	{"session list", `{}`, `[]`},
 	{"session end", `{"id":"x"}`, "!not found "},
 	{"session end", `{}`, "!usage "},

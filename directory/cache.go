@@ -61,6 +61,10 @@ func (a *answer) size() int {
 func (p *Person) size() int {
 	n := len(p.ShortName) + len(p.InternetAddress) + len(p.password) + 256*len(p.AppPasswords)
 	n += len(p.Vacation.Subject) + len(p.Vacation.Text)
+	for i := range p.Passkeys {
+		k := &p.Passkeys[i]
+		n += 200 + len(k.Name) + len(k.Credential.ID) + len(k.Key)
+	}
 	return n + sizeOf(p.FullName, p.MailAddress, p.Roles, p.Forward, p.SendAs, p.OnBehalf)
 }
 

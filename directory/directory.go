@@ -122,6 +122,7 @@ type Directory struct {
 	DKIMKeys      *DKIMKeys
 	Passwords     *Passwords
 	SecondFactors *SecondFactors
+	Passkeys      *Passkeys
 	SignIns       *SignIns
 	Removals      *Removals
 	stop          func()
@@ -212,6 +213,7 @@ func (b *base) compose(pool *password.Pool, secret *Secret) *Directory {
 	d.Names = &Names{base: b, domains: d.Domains, cache: newNameCache(b.opt.NameCache, b.opt.Stats)}
 	d.Passwords = &Passwords{base: b, names: d.Names, secret: secret, pool: pool}
 	d.SecondFactors = &SecondFactors{base: b, names: d.Names, secret: secret}
+	d.Passkeys = &Passkeys{base: b}
 	d.SignIns = &SignIns{base: b, names: d.Names, domains: d.Domains, passwords: d.Passwords, secret: secret}
 	d.SignIns.stat.init(b.opt.Stats)
 	d.People = &People{base: b, names: d.Names, domains: d.Domains, servers: d.Servers, passwords: d.Passwords}

@@ -64,6 +64,8 @@ const (
 	// itemToken is the prefix of app password items. Each app password has an item of its own, so that app passwords
 	// added at two replicas merge.
 	itemToken = "AppPassword."
+	// itemPasskey is the prefix of passkey items. Each passkey has an item of its own, as app passwords have.
+	itemPasskey = "Passkey."
 )
 
 // SecretItem reports whether an item of that name holds a secret that nobody may read: a password, a value to verify
@@ -73,7 +75,8 @@ func SecretItem(name string) bool {
 	case itemPassword, itemScram, itemSecret, itemKeyPrivate, itemRoutePassword, itemTOTP:
 		return true
 	}
-	return strings.HasPrefix(name, itemToken) || strings.HasPrefix(name, itemRecovery)
+	return strings.HasPrefix(name, itemToken) || strings.HasPrefix(name, itemRecovery) ||
+		strings.HasPrefix(name, itemPasskey)
 }
 
 // PersonFields are the parts of a person that an administrator sets.
@@ -117,6 +120,7 @@ type Person struct {
 	HasPassword  bool
 	HasScram     bool
 	AppPasswords []AppPassword
+	Passkeys     []Passkey
 	// TOTP is the time when the second factor was set, zero without a second factor.
 	TOTP time.Time
 	// PasswordID changes with every new password of the account.
@@ -276,6 +280,9 @@ func readPerson(id note.UNID, items note.Items) Person {
 	for _, it := range items {
 		if strings.HasPrefix(it.Name, itemRecovery) {
 			p.recovery = append(p.recovery, []byte(it.Value.AsText()))
+		}
+		if k, ok := readPasskey(it); ok {
+			p.Passkeys = append(p.Passkeys, k)
 		}
 		id, ok := strings.CutPrefix(it.Name, itemToken)
 		list := it.Value.AsTextList()

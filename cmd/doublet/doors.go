@@ -61,6 +61,7 @@ func (h *server) newFront() *front {
 		server: h, people: people, lists: oneclick.New(reach.New(h.env, s.DNS, nil), nil),
 		sessions: websession.New(h.env, people, s.Directory.SecondFactors, s.Sessions, websession.Options{
 			Server: s.Name, Cluster: h.mates, Key: s.Directory.Secret.Key("web sessions"), Stats: s.Stats,
+			Passkeys: newPasskeys(h, people),
 		}),
 		forwarded: h.forward.Doors(h.conns, func(ctx context.Context, person note.UNID) (signin.Account, error) {
 			a, _, err := people.Known(ctx, person)

@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"net"
 	"net/netip"
+	"net/url"
 	"time"
 
 	"doublet/admin"
+	"doublet/cmd/doublet/config"
 	"doublet/directory"
 	"doublet/directory/oauth"
+	"doublet/directory/passkey"
 	"doublet/mail"
 	"doublet/serve/signin"
 )
@@ -36,6 +40,37 @@ func (h *server) openSignIn() (err error) {
 	h.signIn = signin.New(signin.PeopleOf(s.Directory), h.env, o)
 	h.running.Bans = bans{h.signIn}
 	return nil
+}
+
+// newPasskeys returns the service of passkeys, nil if the settings do not allow them or the web address is one at which
+// browsers do not.
+func newPasskeys(h *server, in *signin.Web) *signin.Passkeys {
+	if !h.cfg.Web.Passkeys {
+		return nil
+	}
+	party, err := passkey.New(passkeyOrigin(&h.cfg), h.system.Name)
+	if err != nil {
+		h.env.Log.Info("passkeys are off: set web.url to the https address of the web pages", "error", err)
+		return nil
+	}
+	return in.Passkeys(h.system.Directory.Passkeys, party, h.system.Directory.Secret.Key("passkeys"))
+}
+
+// passkeyOrigin returns the web address to which passkeys are bound: web.url without its path, or the https door at
+// server.name. At localhost the http door counts, because browsers trust it and not the certificate there.
+func passkeyOrigin(cfg *config.Config) string {
+	if u, err := url.Parse(cfg.Web.URL); err == nil && u.Host != "" {
+		return u.Scheme + "://" + u.Host
+	}
+	scheme, door, usual := "https", cfg.Doors.HTTPS, "443"
+	if cfg.Server.Name == "localhost" && cfg.Doors.HTTP != config.Off {
+		scheme, door, usual = "http", cfg.Doors.HTTP, "80"
+	}
+	_, port, err := net.SplitHostPort(door)
+	if err != nil || port == usual {
+		return scheme + "://" + cfg.Server.Name
+	}
+	return scheme + "://" + net.JoinHostPort(cfg.Server.Name, port)
 }
 
 // bans shows verbs the bans of a sign-in service.

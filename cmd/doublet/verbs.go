@@ -34,7 +34,7 @@ var groupHelp = map[string]string{
 	"search": "the full-text index", "cluster": "servers that stand in for each other",
 	"connection": "scheduled replication with other servers", "replica": "copies of databases elsewhere",
 	"ban": "addresses that may not sign in for a while", "session": "browsers that are signed in",
-	"user totp": "second factors", "certificate": "certificates of the doors",
+	"user totp": "second factors", "user passkey": "passkeys", "certificate": "certificates of the doors",
 	"dump": "write parts of the store as text", "task": "server tasks",
 	"set": "settings of the running server", "journal": "the mail journal",
 }

@@ -33,6 +33,7 @@ const (
 	formCut          = "EndedAll" // ends a person's sessions that began before a second
 	formGuess        = "Guess"    // an attempt to enter a code
 	formRight        = "Right"    // marks a guess as right
+	formPasskey      = "Passkey"  // the last use of a passkey
 )
 
 // The names of items.
@@ -60,6 +61,8 @@ const (
 	itemBut        = "But"
 	itemAfter      = "After"
 	itemBucket     = "Bucket"
+	itemPasskey    = "Passkey"
+	itemCounter    = "SignatureCounter"
 )
 
 // SecretItem reports whether an item of that name holds a secret that nobody may read.
@@ -143,12 +146,15 @@ const maxText = 200
 func short(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxText)], "") }
 
 func (s *Session) items(hash []byte) note.Items {
-	var after note.Value
+	var after, passkey note.Value
 	if s.After != "" {
 		after = note.Text(s.After)
 	}
-	return note.Items(nil).With(itemAfter, after).With(itemForm, note.Text(formSession)).With(itemPerson,
-		note.Text(s.Person.String())).
+	if s.Passkey != "" {
+		passkey = note.Text(s.Passkey)
+	}
+	return note.Items(nil).With(itemAfter, after).With(itemPasskey, passkey).
+		With(itemForm, note.Text(formSession)).With(itemPerson, note.Text(s.Person.String())).
 		With(itemHash, note.Binary(hash)).With(itemPasswordID, note.Text(s.PasswordID)).With(itemSecond,
 		note.Bool(s.Second)).With(itemKeep, note.Bool(s.Keep)).
 		With(itemCreated, note.Int(s.Created.Unix())).With(itemUsed, note.Int(s.Used.Unix())).With(itemEnds,
@@ -167,7 +173,7 @@ func readSession(r *store.Reader, id note.ID) (s Session, hash []byte, err error
 		Keep:    items.Get(itemKeep).AsBool(),
 		Created: unix(items.Get(itemCreated)), Used: unix(items.Get(itemUsed)), Ends: unix(items.Get(itemEnds)),
 		Address: items.Get(itemAddress).AsText(), Agent: items.Get(itemAgent).AsText(),
-		After: items.Get(itemAfter).AsText(),
+		After: items.Get(itemAfter).AsText(), Passkey: items.Get(itemPasskey).AsText(),
 	}
 	if s.Person, err = note.ParseUNID(items.Get(itemPerson).AsText()); err != nil {
 		return s, nil, fmt.Errorf("%w: session %s", store.ErrDamaged, u)

@@ -1,6 +1,6 @@
 // Package session stores the state that continues after a sign-in: the sessions of browsers, the used codes of second
-// factors, and subscriptions to pushes. Each is one note in a database of its own. So they survive a restart and
-// replicate like other data, and a sign-in does not change the directory.
+// factors, the last uses of passkeys, and subscriptions to pushes. Each is one note in a database of its own. So they
+// survive a restart and replicate like other data, and a sign-in does not change the directory.
 //
 // The database holds only a keyed hash of a session's token, and the note's id is derived from the token with the same
 // key. A reader of the database cannot take over a session.
@@ -72,6 +72,8 @@ type Session struct {
 	Person note.UNID
 	// PasswordID identifies the password (directory.Person) with which the session began.
 	PasswordID string
+	// Passkey is the ID of the passkey (directory.Passkey) with which the session began, "" for a password.
+	Passkey string
 	// Second reports that the session began with a second factor. Keep reports that the browser keeps its cookie when
 	// it is closed.
 	Second, Keep bool
@@ -91,6 +93,7 @@ type Service struct {
 	*base
 	*guesses
 	*subscriptions
+	*passkeys
 	asked asked
 
 	mu     sync.Mutex
@@ -132,7 +135,7 @@ func Open(s *store.Store, e *env.Env, key []byte, o Options) (*Service, error) {
 	o.fill()
 	b := &base{s: s, env: e, key: key, opt: o}
 	x := &Service{base: b, guesses: &guesses{base: b}, subscriptions: &subscriptions{base: b},
-		kept: make(map[note.UNID]kept)}
+		passkeys: &passkeys{base: b}, kept: make(map[note.UNID]kept)}
 	x.begun = o.Stats.Counter("Sessions.Begun", "sessions of browsers begun")
 	x.ended = o.Stats.Counter("Sessions.Ended", "sessions of browsers ended, by people or with their time")
 	if err := x.openPlace(); err != nil {
@@ -202,8 +205,8 @@ func (x *Service) CheckCSRF(token, csrf string) bool {
 	return hmac.Equal([]byte(x.CSRF(token)), []byte(csrf))
 }
 
-// Begin begins a session and returns its token, which is not stored. The caller sets Person, PasswordID, Second, Keep,
-// Address and Agent.
+// Begin begins a session and returns its token, which is not stored. The caller sets Person, PasswordID, Passkey,
+// Second, Keep, Address and Agent.
 func (x *Service) Begin(ctx context.Context, s Session) (string, Session, error) {
 	var raw [tokenBytes]byte
 	x.env.Fill(raw[:])

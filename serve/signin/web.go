@@ -45,12 +45,14 @@ type WebPeople interface {
 	UseRecoveryCode(ctx context.Context, person note.UNID, text string) (bool, error)
 }
 
-// Codes stores used codes and counts wrong ones.
+// Codes stores used codes and counts wrong ones. It also stores the last uses of passkeys.
 type Codes interface {
 	UseCode(ctx context.Context, person note.UNID, step int64) (fresh bool, err error)
 	Guess(ctx context.Context, g session.Guess) (session.Guessing, error)
 	Right(ctx context.Context, guess note.UNID) error
 	WrongCodes(ctx context.Context, person note.UNID) (session.Wrong, error)
+	UsePasskey(ctx context.Context, person note.UNID, passkey string, counter uint32) (bool, error)
+	PasskeyUse(ctx context.Context, person note.UNID, passkey string) (session.PasskeyUse, error)
 }
 
 // Web signs in at web doors: people, with their second factor if they have one, and programs, with the credentials in
@@ -69,10 +71,10 @@ type Proved struct {
 	Account
 	// Credential identifies the credential of the sign-in (see Good).
 	Credential string
-	// PasswordID identifies the account's password. Second reports that a second factor was used. Only Person sets
-	// them.
-	PasswordID string
-	Second     bool
+	// PasswordID identifies the account's password. Passkey is the ID of the passkey that was used, "" without one.
+	// Second reports that a second factor was used. Only Person and Passkeys.SignIn set them.
+	PasswordID, Passkey string
+	Second              bool
 }
 
 // Person signs a person in with the account's password and, if they have a second factor, a code of it or a recovery

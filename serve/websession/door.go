@@ -69,6 +69,13 @@ func (x *Service) Handler() http.Handler {
 	do(pathTOTPGood, x.confirmTOTP)
 	do(pathTOTPOff, x.endTOTP)
 	do(pathTOTPBackup, x.newRecovery)
+	p := passkeyDoor{x}
+	mux.HandleFunc("GET "+pathPasskey, p.request)
+	mux.HandleFunc("POST "+pathPasskey, p.signIn)
+	show(pathPasskeys, p.allowed(p.list))
+	do(pathPasskeyBegin, p.allowed(p.options))
+	do(pathPasskeyAdd, p.allowed(p.add))
+	do(pathPasskeyRemove, p.allowed(p.remove))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxInput)
 		mux.ServeHTTP(w, r)
@@ -90,6 +97,9 @@ type input struct {
 	ID     string `json:"id"`
 	Others bool   `json:"others"`
 	Ticket string `json:"ticket"`
+	// Name is the name of a new passkey. Credential is a browser's response to a request for a passkey.
+	Name       string          `json:"name"`
+	Credential json.RawMessage `json:"credential"`
 }
 
 // clientError is an error in a request. text is a key of the texts for users.
@@ -130,7 +140,7 @@ func readInput(_ http.ResponseWriter, r *http.Request) (*input, error) {
 		return in, &clientError{http.StatusUnsupportedMediaType, "media type", "mediaType"}
 	}
 	in.User = strings.TrimSpace(in.User)
-	for _, s := range []string{in.User, in.Password, in.Code, in.To, in.ID, in.Ticket} {
+	for _, s := range []string{in.User, in.Password, in.Code, in.To, in.ID, in.Ticket, in.Name} {
 		if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
 			return in, bad("notText")
 		}
@@ -306,8 +316,8 @@ func (x *Service) begin(w http.ResponseWriter, r *http.Request, p *signin.Proved
 		address = a.String()
 	}
 	token, s, err := x.sessions.Begin(r.Context(), session.Session{
-		Person: p.Who.Person, PasswordID: p.PasswordID, Second: p.Second, Keep: keep, Address: address,
-		Agent: r.UserAgent(),
+		Person: p.Who.Person, PasswordID: p.PasswordID, Passkey: p.Passkey, Second: p.Second, Keep: keep,
+		Address: address, Agent: r.UserAgent(),
 	})
 	if err != nil {
 		return nil, err

@@ -51,6 +51,8 @@ func refusal(err error) problem {
 		{ErrForeign, http.StatusForbidden, "foreign", "foreign"},
 		{signin.ErrCode, http.StatusUnauthorized, "code", "factorCode"},
 		{signin.ErrWrongCode, http.StatusUnauthorized, "wrong code", "factorWrong"},
+		{signin.ErrPasskey, http.StatusUnauthorized, "passkey", "passkeyWrong"},
+		{signin.ErrLate, http.StatusUnauthorized, "late", "tookLong"},
 		{signin.ErrApp, http.StatusForbidden, "app password", "appPasswordNot"},
 		{signin.ErrCredentials, http.StatusUnauthorized, "credentials", "credentials"},
 		{signin.ErrDisabled, http.StatusForbidden, "disabled", "disabled"},

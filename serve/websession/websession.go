@@ -45,8 +45,10 @@ type Options struct {
 	// can continue. If nil, there is no cluster.
 	Cluster func(ctx context.Context) (name string, mates []Mate, err error)
 	// Key is a secret key, the same on all servers of the domain.
-	Key   []byte
-	Stats *stat.Tree
+	Key []byte
+	// Passkeys is nil if nobody may sign in with passkeys.
+	Passkeys *signin.Passkeys
+	Stats    *stat.Tree
 }
 
 // Mate is another member of the cluster, which serves the same users.
@@ -203,8 +205,7 @@ func (x *Service) cookie(r *http.Request) (*Identity, error) {
 	return id, nil
 }
 
-// browser finds the session of a cookie. A session is invalid if the password has changed since, or if it began without
-// the second factor that the user now has.
+// browser finds the session of a cookie.
 func (x *Service) browser(r *http.Request, token string) (*Identity, error) {
 	s, err := x.sessions.Find(r.Context(), token, signin.Remote(r).String())
 	if errors.Is(err, session.ErrNone) {
@@ -226,7 +227,12 @@ func (x *Service) browser(r *http.Request, token string) (*Identity, error) {
 		token: token}, nil
 }
 
+// stale reports whether a session is invalid: the password has changed since, the passkey of its beginning was removed,
+// or it began without the second factor that the user now has.
 func stale(s *session.Session, p *directory.Person) bool {
+	if s.Passkey != "" {
+		return s.PasswordID != p.PasswordID || !p.HasPasskey(s.Passkey)
+	}
 	return s.PasswordID != p.PasswordID || !p.HasPassword || p.HasTOTP() && !s.Second
 }
 

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"doublet/directory"
+	"doublet/directory/passkey"
 	"doublet/directory/password"
 	"doublet/directory/session"
 	"doublet/env"
@@ -77,8 +78,11 @@ func (w *world) start() {
 	w.ok(err)
 	w.opt.Stats = w.stats
 	w.web = signin.New(signin.PeopleOf(w.dir), w.fix.Env, w.opt).Web(signin.PeopleOf(w.dir), w.keep)
+	party, err := passkey.New("https://mail.example.com", "Mail")
+	w.ok(err)
 	w.Service = New(w.fix.Env, w.web, w.dir.SecondFactors, w.keep,
-		Options{Server: "mail.example.com", Key: w.dir.Secret.Key("web"), Stats: w.stats})
+		Options{Server: "mail.example.com", Key: w.dir.Secret.Key("web"), Stats: w.stats,
+			Passkeys: w.web.Passkeys(w.dir.Passkeys, party, w.dir.Secret.Key("passkeys"))})
 	mux := http.NewServeMux()
 	mux.Handle("/auth/", w.Handler())
 	mux.HandleFunc("/api", func(out http.ResponseWriter, r *http.Request) {

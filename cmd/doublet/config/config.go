@@ -109,6 +109,7 @@ type Web struct {
 	// SessionIdle and the settings below apply to browser sessions.
 	SessionIdle Duration `toml:"session_idle" default:"336h" min:"1m" max:"8760h"`
 	SessionLife Duration `toml:"session_life" default:"2160h" min:"1m" max:"8760h"`
+	Passkeys    bool     `toml:"passkeys" default:"true"`
 	// AdminFrom and AdminFresh apply to administrators who use a browser.
 	AdminFrom  string   `toml:"admin_from" default:"0.0.0.0/0 ::/0"`
 	AdminFresh Duration `toml:"admin_fresh" default:"1h" min:"0s" max:"8760h"`

@@ -135,6 +135,7 @@ function Person({ id, changed }: { id: string; changed: () => void }) {
       )}
       {!u.removed && <>
         <AppPasswords u={u} load={load} />
+        {u.passkeys && <Passkeys u={u} load={load} />}
         <section class="block">
           <h2>{t("security")}</h2>
           <div class="buttons">
@@ -211,6 +212,18 @@ function NewPassword({ u, onClose }: { u: User; onClose: () => void }) {
         <Ends yes={ta("save")} busy={busy.value} onCancel={onClose} />
       </form>
     </Frame>
+  );
+}
+
+function Passkeys({ u, load }: { u: User; load: () => void }) {
+  return (
+    <section class="block">
+      <h2>{ta("passkeys")}</h2>
+      <ul class="plain-list">{u.passkeys!.map((k) => (
+        <li key={k.id}><Icon name="key" /><span class="what"><span>{k.name}</span><small>{ta("created")} {shortDate(k.created)}{k.used ? ` · ${ta("lastUsed")} ${shortDate(k.used)}` : ""}</small></span>
+          <button class="button danger" onClick={() => ask(ta("passkeyRemoveAsk", k.name), ta("passkeyRemoveText"), ta("passkeyRemove"), () => void doing(async () => { await run("user passkey remove", { name: u.id, id: k.id }); load(); }, ta("saved")))}>{ta("passkeyRemove")}</button></li>
+      ))}</ul>
+    </section>
   );
 }
 

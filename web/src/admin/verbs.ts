@@ -71,6 +71,13 @@ export interface AppPassword {
   secret?: string;
 }
 
+export interface Passkey {
+  id: string;
+  name: string;
+  created: string;
+  used?: string;
+}
+
 export interface User {
   id: string;
   name: string;
@@ -88,6 +95,7 @@ export interface User {
   second_factor?: string;
   recovery_codes?: number;
   app_passwords?: AppPassword[];
+  passkeys?: Passkey[];
   forward?: string[];
   forward_only?: boolean;
   vacation?: string;

@@ -144,14 +144,17 @@ export interface SignInProblem {
 }
 
 /** Signs in; the answer is undefined, or why not. "second factor" asks for a code. */
-export async function signIn(user: string, password: string, code: string, stay: boolean): Promise<SignInProblem | undefined> {
+export const signIn = (user: string, password: string, code: string, stay: boolean) => enter("/auth/sign-in", { user, password, code, keep: stay });
+
+/** Signs in with what a path of the server asks for; the answer is undefined, or why not. */
+export async function enter(path: string, proof: object): Promise<SignInProblem | undefined> {
   let response: Response;
   try {
-    response = await fetch("/auth/sign-in", {
+    response = await fetch(path, {
       method: "POST",
       headers: { "Content-Type": "application/json", Accept: "application/json" },
       credentials: "same-origin",
-      body: JSON.stringify({ user, password, code, keep: stay }),
+      body: JSON.stringify(proof),
     });
   } catch {
     return { error: "offline", detail: "" };

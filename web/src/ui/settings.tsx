@@ -15,6 +15,7 @@ import { fullDate, languages, t, type Language } from "../text";
 
 const Rules = lazy(() => import("./rulebook").then((m) => m.Rules));
 const CalendarSettings = lazy(() => import("./calendar/settings").then((m) => m.CalendarSettings));
+const Passkeys = lazy(() => import("./passkeys").then((m) => m.Passkeys));
 const Signature = lazy(() => import("./signature").then((m) => m.Signature));
 
 /** The senders whose pictures are always shown; each can be taken out. */
@@ -79,6 +80,7 @@ export function Settings() {
       <Blocked />
       <PictureSenders />
       <Devices />
+      <Suspense><Passkeys name={deviceName(navigator.userAgent)} /></Suspense>
       <div class="ends"><button class="button primary" onClick={() => (sheet.value = null)}>{t("close")}</button></div>
     </>
   );

@@ -3,6 +3,9 @@ import { useEffect, useRef } from "preact/hooks";
 import { person, signIn } from "../state/session";
 import { t } from "../text";
 import { DominoFace } from "./icons";
+import { lazy, Suspense } from "./lazy";
+
+const PasskeyButton = lazy(() => import("./passkey").then((m) => m.PasskeyButton));
 
 export function SignIn() {
   return <main class="gate"><Card /></main>;
@@ -24,6 +27,7 @@ export function SignInAgain() {
 function Card({ again }: { again?: boolean }) {
   const user = useRef<HTMLInputElement>(null);
   const code = useRef<HTMLInputElement>(null);
+  const keep = useRef<HTMLInputElement>(null);
   const said = useSignal(again ? t("signedOut") : "");
   const busy = useSignal(false);
   const second = useSignal(false);
@@ -70,10 +74,11 @@ function Card({ again }: { again?: boolean }) {
           </label>
         )}
         <label class="check">
-          <input type="checkbox" name="keep" />
+          <input ref={keep} type="checkbox" name="keep" />
           {t("staySignedIn")}
         </label>
         <button class="button primary" disabled={busy.value}>{t("signIn")}</button>
+        <Suspense><PasskeyButton stays={() => keep.current?.checked ?? false} say={(what) => (said.value = what)} /></Suspense>
         {!again && <a class="other-way" href="/lite/">{t("liteMode")}</a>}
       </form>
   );
