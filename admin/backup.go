@@ -246,7 +246,7 @@ func runBackup(ctx context.Context, c *Call, a *BackupTake) (Generation, error) 
 	g, err := backup.Take(ctx, c.Env, c.Store, dir, o)
 	c.countBackup(g, err)
 	if err == nil {
-		c.thinAfter(ctx, dir)
+		thinAfter(ctx, c, dir)
 	}
 	if errors.Is(err, store.ErrBusy) {
 		err = fmt.Errorf("%w: a backup is in progress", err)
@@ -256,7 +256,7 @@ func runBackup(ctx context.Context, c *Call, a *BackupTake) (Generation, error) 
 
 // thinAfter thins a configured place after a good backup. An error does not make the backup a failed one, which would
 // be repeated.
-func (c *Call) thinAfter(ctx context.Context, dir string) {
+func thinAfter(ctx context.Context, c *Call, dir string) {
 	if c.Backup.Policy == "" || !slices.Contains(c.Backup.Thinned, dir) {
 		return
 	}

@@ -10,8 +10,9 @@ import (
 	"doublet/env"
 )
 
-// Keep selects the generations that stay when old ones are thinned: the latest of each of so many days, weeks, months and
-// years, counting those that have one. Days begin at 0:00 UTC, weeks on Monday (ISO 8601). The zero value keeps all.
+// Keep selects the generations that stay when old ones are thinned: the latest of each of so many days, weeks, months
+// and years, counting those that have one. Days begin at 0:00 UTC, weeks on Monday (ISO 8601). The zero value keeps
+// all.
 type Keep struct{ Days, Weeks, Months, Years int }
 
 // maxKeep bounds each number of a Keep.
