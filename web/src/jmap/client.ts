@@ -41,31 +41,6 @@ export function comeAgain(status: number, retryAfter: string | null): number | u
   return Math.min(Math.max(seconds || 0, 0), longestWait);
 }
 
-const using = [
-  "urn:ietf:params:jmap:core",
-  "urn:ietf:params:jmap:mail",
-  "urn:ietf:params:jmap:submission",
-  "urn:ietf:params:jmap:vacationresponse",
-  "urn:ietf:params:jmap:quota",
-  "urn:ietf:params:jmap:blob",
-  "urn:ietf:params:jmap:principals",
-  "urn:ietf:params:jmap:calendars",
-  "urn:ietf:params:jmap:calendars:parse",
-  "urn:ietf:params:jmap:tasks",
-  "urn:ietf:params:jmap:principals:availability",
-  "urn:ietf:params:jmap:contacts",
-  "urn:doublet:jmap:search",
-  "urn:doublet:jmap:recipients",
-  "urn:doublet:jmap:senders",
-  "urn:doublet:jmap:snooze",
-  "urn:doublet:jmap:recovery",
-  "urn:doublet:jmap:preferences",
-  "urn:doublet:jmap:feeds",
-  "urn:doublet:jmap:rooms",
-  "urn:ietf:params:jmap:sieve",
-  "urn:doublet:jmap:rules",
-];
-
 /** The difference between two clocks that matters to nobody, in milliseconds. */
 export const clockTolerance = 5 * 60_000;
 
@@ -156,7 +131,7 @@ export class Client {
     const response = await this.fetch(this.session!.apiUrl, {
       method: "POST",
       headers: { "Content-Type": "application/json", Accept: "application/json" },
-      body: JSON.stringify({ using: using.filter((u) => u in this.session!.capabilities), methodCalls: calls }),
+      body: JSON.stringify({ using: Object.keys(this.session!.capabilities), methodCalls: calls }),
       ...(signal ? { signal } : {}),
       keepalive,
     });

@@ -1,4 +1,4 @@
-// The texts of filters, sorting, labels, colours and saved searches.
+// The texts of the filters above a list and of its order.
 
 import { texts } from "./catalogue";
 import de from "./sorting/de.json";

@@ -13,6 +13,9 @@ import { tl } from "../text/later";
 import { Frame } from "./above";
 import { write } from "./writing";
 
+// Beside scheduled messages, in one part of the client: each part costs the first load its name and those of its parts.
+export { Deleted, RecoverLink } from "./deleted";
+
 /** Asks for the time at which a message is sent; more holds items for the end of the menu. */
 export function askTime(button: Element, send: (at: Date) => unknown, more: MenuItem[]): void {
   const pick = () => {

@@ -29,7 +29,7 @@ import { Tool } from "./tool";
 import { forgetWriting, resume, unfinished } from "./writing";
 
 const LeaveTool = lazy(() => import("./sender").then((m) => m.LeaveTool));
-const RecoverLink = lazy(() => import("./deleted").then((m) => m.RecoverLink));
+const RecoverLink = lazy(() => import("./later").then((m) => m.RecoverLink));
 const Filters = lazy(() => import("./filters").then((m) => m.Filters));
 const Terms = lazy(() => import("./terms").then((m) => m.Terms));
 

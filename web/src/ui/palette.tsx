@@ -11,7 +11,7 @@ import { place } from "../state/place";
 import { hues, labels, labelsOf, setLabel, type Label } from "../state/own";
 import { reading, selected, sheet, typedAhead } from "../state/screen";
 import { count, tc, type CommandText } from "../text";
-import { tf } from "../text/sorting";
+import { ta } from "../text/labels";
 import { Frame } from "./above";
 import { commands, type Group } from "./commands";
 import { Icon, type IconName } from "./icons";
@@ -55,11 +55,11 @@ function labelEntries(text: string): Entry[] {
   for (const row of rows.value.values()) for (const l of labelsOf(row.keywords)) there.set(l.keyword, l);
   const on = (l: Label) => ids.every((id) => rows.value.get(id)?.keywords[l.keyword]);
   const all = [...there.values()].sort((a, b) => a.name.localeCompare(b.name)).map((l): Entry => ({
-    text: tf(on(l) ? "takeLabel" : "setLabel", l.name), icon: on(l) ? "check" : "label", hue: l.hue && hues[l.hue], name: l.name, run: () => keyword(l.keyword, !on(l), ids),
+    text: ta(on(l) ? "takeLabel" : "setLabel", l.name), icon: on(l) ? "check" : "label", hue: l.hue && hues[l.hue], name: l.name, run: () => keyword(l.keyword, !on(l), ids),
   }));
   const name = text.trim();
   const made = keywordOf(name);
-  if (made && !there.has(made)) all.push({ text: tf("create", name), icon: "plus", name, run: () => { void setLabel({ keyword: made, name, hue: undefined }); void keyword(made, true, ids); } });
+  if (made && !there.has(made)) all.push({ text: ta("create", name), icon: "plus", name, run: () => { void setLabel({ keyword: made, name, hue: undefined }); void keyword(made, true, ids); } });
   return all;
 }
 
@@ -105,7 +105,7 @@ export function Palette({ mode }: { mode: Mode }) {
       <div class="palette">
         <input
           ref={input} type="text" {...({ role: "combobox" } as object)} aria-expanded="true" aria-controls="commands" aria-autocomplete="list" aria-label={title} autocomplete="off" spellcheck={false}
-          placeholder={mode === "label" ? tf("pickLabel") : tc(mode === "all" ? "paletteHint" : "folderHint")} {...(found.length > 0 ? { "aria-activedescendant": `command-${at.value}` } : {})}
+          placeholder={mode === "label" ? ta("pickLabel") : tc(mode === "all" ? "paletteHint" : "folderHint")} {...(found.length > 0 ? { "aria-activedescendant": `command-${at.value}` } : {})}
           onInput={(e) => { text.value = e.currentTarget.value; at.value = 0; }}
           onKeyDown={(e) => {
             if (e.key === "ArrowDown") step(1);

@@ -3,7 +3,7 @@ import { sheet } from "../state/screen";
 import { t } from "../text";
 import { Ask, Frame } from "./above";
 
-const Deleted = lazy(() => import("./deleted").then((m) => m.Deleted));
+const Deleted = lazy(() => import("./later").then((m) => m.Deleted));
 const Help = lazy(() => import("./palette").then((m) => m.Help));
 const Palette = lazy(() => import("./palette").then((m) => m.Palette));
 const Preview = lazy(() => import("./preview").then((m) => m.Preview));

@@ -5,7 +5,7 @@ import { place } from "../state/place";
 import { openMenu, reading, say, selected, sheet, sideOpen, type MenuItem } from "../state/screen";
 import { folderHue, hues, labels, own, setLabel, setOwn, type Hue, type Label } from "../state/own";
 import { t } from "../text";
-import { tf } from "../text/sorting";
+import { ta } from "../text/labels";
 import { Icon } from "./icons";
 
 interface Saved {
@@ -30,12 +30,12 @@ export function saveSearch(): void {
   const text = place.value.search.trim();
   if (!text) return;
   sheet.value = {
-    kind: "ask", title: tf("saveSearch"), text: tf("searchName"), yes: t("save"), input: text,
+    kind: "ask", title: ta("saveSearch"), text: ta("searchName"), yes: t("save"), input: text,
     done: async (answer) => {
       const name = String(answer).trim() || text;
       const problem = await setOwn("searches", JSON.stringify([...saved().filter((s) => s.name !== name), { name, text }].slice(-50)));
       if (problem !== undefined) return problem === "offline" ? t("cannotReach") : t("refusedByServer", problem);
-      say(tf("searchSaved"));
+      say(ta("searchSaved"));
       return undefined;
     },
   };
@@ -51,8 +51,8 @@ const go = (search: string) => {
 /** The colours to choose from, in a menu at the place of the one before. */
 export function askHue(at: Element, now: Hue | undefined, set: (hue: Hue | undefined) => unknown): void {
   openMenu(at, [
-    ...(Object.keys(hues) as Hue[]).map((h): MenuItem => ({ text: tf(h), icon: h === now ? "check" : "label", hue: hues[h], run: () => void set(h) })),
-    { text: tf("noColour"), icon: now ? "label" : "check", run: () => void set(undefined) },
+    ...(Object.keys(hues) as Hue[]).map((h): MenuItem => ({ text: ta(h), icon: h === now ? "check" : "label", hue: hues[h], run: () => void set(h) })),
+    { text: ta("noColour"), icon: now ? "label" : "check", run: () => void set(undefined) },
   ]);
 }
 
@@ -60,8 +60,8 @@ export const askFolderHue = (at: Element, id: string) => askHue(at, folderHue(id
 
 function labelMenu(at: Element, l: Label): void {
   openMenu(at, [
-    { text: tf("colour"), icon: "label", run: () => askHue(at, l.hue, async (hue) => told(await setLabel({ ...l, hue }))) },
-    { text: tf("removeLabel"), icon: "close", run: () => void setOwn(`label:${l.keyword}`, null).then(told) },
+    { text: ta("colour"), icon: "label", run: () => askHue(at, l.hue, async (hue) => told(await setLabel({ ...l, hue }))) },
+    { text: ta("removeLabel"), icon: "close", run: () => void setOwn(`label:${l.keyword}`, null).then(told) },
   ]);
 }
 
@@ -90,15 +90,15 @@ export function Own() {
     <>
       {labels.value.length > 0 && (
         <>
-          <div class="side-title">{tf("labels")}</div>
+          <div class="side-title">{ta("labels")}</div>
           <ul class="folders own-labels">{labels.value.map((l) => <Line key={l.keyword} icon="label" hue={l.hue && hues[l.hue]} text={l.name} current={search === `label:${l.keyword}`} run={() => go(`label:${l.keyword}`)} more={(at) => labelMenu(at, l)} />)}</ul>
         </>
       )}
       {searches.length > 0 && (
         <>
-          <div class="side-title">{tf("searches")}</div>
+          <div class="side-title">{ta("searches")}</div>
           <ul class="folders own-searches">{searches.map((s) => <Line key={s.name} icon="search" text={s.name} current={search === s.text} run={() => go(s.text)} more={(at) => openMenu(at, [
-            { text: tf("forgetSearch"), icon: "close", run: () => void setOwn("searches", JSON.stringify(saved().filter((x) => x.name !== s.name))).then(told) },
+            { text: ta("forgetSearch"), icon: "close", run: () => void setOwn("searches", JSON.stringify(saved().filter((x) => x.name !== s.name))).then(told) },
           ])} />)}</ul>
         </>
       )}

@@ -16,7 +16,7 @@ import { attempt, client, home } from "../../state/session";
 import { readUnanswered, unanswered } from "../../state/unanswered";
 import { instant, isZone, localTime } from "../../state/zone";
 import { t } from "../../text";
-import { tf } from "../../text/sorting";
+import { ta } from "../../text/labels";
 import { tk } from "../../text/calendar";
 import { tt } from "../../text/tasks";
 import { Icon } from "../icons";
@@ -159,7 +159,7 @@ function shelfMenu(at: Element, s: Shelf): void {
     ...(s.owner === "" ? [{ text: tk("renameCalendar"), icon: "drafts", run: () => (sheet.value = {
       kind: "ask", title: tk("renameCalendar"), text: tk("calendarName"), yes: t("save"), input: s.name,
       done: (name) => { if (typeof name === "string" && name.trim()) void set(s, { name: name.trim() }); },
-    }) }, { text: `${tk("colour")} …`, icon: "label", run: () => openMenu(at, (Object.keys(hues) as Hue[]).map((h) => ({ text: tf(h), icon: "calendar", hue: hues[h], run: () => void set(s, { color: colourOf(h) }) }))) }] : []),
+    }) }, { text: `${tk("colour")} …`, icon: "label", run: () => openMenu(at, (Object.keys(hues) as Hue[]).map((h) => ({ text: ta(h), icon: "calendar", hue: hues[h], run: () => void set(s, { color: colourOf(h) }) }))) }] : []),
     ...(mayWrite(s) ? [{ text: tk("importEvents"), icon: "plus", run: () => void import("./files").then((m) => m.importEvents(s)) }] : []),
     ...(offersFeeds() ? [{ text: `${tk("feedMenu")} …`, icon: "link", run: () => (feedOf.value = s) }] : []),
     { text: tk("exportCalendar"), icon: "download", run: () => void import("./files").then((m) => m.exportCalendar(s)) },

@@ -7,7 +7,7 @@ import { home, offers } from "../../state/session";
 import { mayWriteList, setLists, showList, taskLists, tasksCapability, type Listed } from "../../state/tasks";
 import { t } from "../../text";
 import { tk } from "../../text/calendar";
-import { tf } from "../../text/sorting";
+import { ta } from "../../text/labels";
 import { tt } from "../../text/tasks";
 import type { Problem } from "../../state/events";
 import { Icon } from "../icons";
@@ -54,7 +54,7 @@ function listMenu(at: Element, l: Listed): void {
       kind: "ask", title: tt("renameList"), text: tt("listName"), yes: t("save"), input: l.name,
       done: (name) => { if (typeof name === "string" && name.trim()) change(l, { name: name.trim() }); },
     }) },
-    { text: `${tk("colour")} …`, icon: "label", run: () => openMenu(at, (Object.keys(hues) as Hue[]).map((h) => ({ text: tf(h), icon: "list", hue: hues[h], run: () => change(l, { color: colourOf(h) }) }))) },
+    { text: `${tk("colour")} …`, icon: "label", run: () => openMenu(at, (Object.keys(hues) as Hue[]).map((h) => ({ text: ta(h), icon: "list", hue: hues[h], run: () => change(l, { color: colourOf(h) }) }))) },
     ...(l.role !== "inbox" && l.myRights.mayDelete ? [{ text: tt("deleteList"), icon: "trash", run: () => (sheet.value = {
       kind: "ask", title: tt("deleteList"), text: tt("deleteListAsk", l.name), yes: t("delete"), danger: true,
       done: () => setLists(l.account, { destroy: [l.id], onDestroyRemoveTasks: true }).then(words),
