@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ var bg = context.Background()
 type web struct {
 	texts map[string]string
 	fails error
-	asked int
+	asked atomic.Int64 // feeds are read side by side
 }
 
 func (w *web) URL(text string) (string, error) {
@@ -40,7 +41,7 @@ func (w *web) URL(text string) (string, error) {
 }
 
 func (w *web) Get(_ context.Context, url, etag, _ string) (*webcal.Answer, error) {
-	w.asked++
+	w.asked.Add(1)
 	if w.fails != nil {
 		return nil, w.fails
 	}
@@ -319,13 +320,13 @@ func TestSubscribe(t *testing.T) {
 	// Not before its time; an answer without change writes no entry.
 	token := c.Token
 	w.run(time.Hour)
-	if w.web.asked != 1 {
+	if w.web.asked.Load() != 1 {
 		t.Error("asked too early")
 	}
 	w.run(time.Hour + time.Second)
-	if _, c := w.subjects(name); w.web.asked != 2 || c.Token != token ||
+	if _, c := w.subjects(name); w.web.asked.Load() != 2 || c.Token != token ||
 		c.Source.Next.Sub(c.Source.Tried) != 2*time.Hour {
-		t.Errorf("%d %+v", w.web.asked, c.Source)
+		t.Errorf("%d %+v", w.web.asked.Load(), c.Source)
 	}
 	// Changed, gone and new events.
 	feed(vevent("b", at(8), "SUMMARY:B moved"), vevent("c", at(9), "SUMMARY:C"))
@@ -380,8 +381,8 @@ func TestSubscribe(t *testing.T) {
 	}
 	// It can be deleted, and then nothing is asked for any more.
 	w.must(w.file().Change(bg, func(x *groupware.Changing) error { return x.Delete(groupware.Calendar, name) }))
-	asked := w.web.asked
-	if w.run(48 * time.Hour); w.web.asked != asked {
+	asked := w.web.asked.Load()
+	if w.run(48 * time.Hour); w.web.asked.Load() != asked {
 		t.Error("asks for a feed that was deleted")
 	}
 }
@@ -580,11 +581,11 @@ func TestRestart(t *testing.T) {
 	w.subscribe("https://far.example/")
 	w.run(0)
 	w.sub = NewSubscriber(w.fix.Env, w.s, w.svc, w.web)
-	if w.run(time.Minute); w.web.asked != 1 {
-		t.Error(w.web.asked)
+	if w.run(time.Minute); w.web.asked.Load() != 1 {
+		t.Error(w.web.asked.Load())
 	}
-	if w.run(time.Hour); w.web.asked != 2 {
-		t.Error(w.web.asked)
+	if w.run(time.Hour); w.web.asked.Load() != 2 {
+		t.Error(w.web.asked.Load())
 	}
 }
 
