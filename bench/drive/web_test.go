@@ -114,6 +114,10 @@ func playWeb(t *testing.T) (*webPeer, *World) {
 			w.WriteHeader(401)
 		}
 	})
+	mux.HandleFunc("GET /auth/passkey", func(w http.ResponseWriter, r *http.Request) {
+		p.asks(r, "")
+		w.WriteHeader(404)
+	})
 	mux.HandleFunc("POST /auth/sign-in", func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		p.asks(r, string(b))

@@ -70,12 +70,15 @@ function shown({ account, task }: Kept): ShownTask | undefined {
 const byDue = (a: ShownTask, b: ShownTask) =>
   (a.day ?? "9").localeCompare(b.day ?? "9") || (a.at ?? 0) - (b.at ?? 0) || (a.task.priority || 10) - (b.task.priority || 10) || (a.task.title ?? "").localeCompare(b.task.title ?? "");
 
+const isNew = (k: Kept): boolean => k.task.id.startsWith("new-");
+
 /** All tasks and instances in the order of their due times. */
 export const allTasks = computed<ShownTask[]>(() => {
   const by = new Map(read.value.map((k) => [keyOf(k.account, k.task.id), k]));
+  const known = new Set(read.value.map((k) => keyOf(k.account, k.task.uid)));
   for (const [key, k] of pending.value) {
-    if (k) by.set(key, k);
-    else by.delete(key);
+    if (!k) by.delete(key);
+    else if (!isNew(k) || !known.has(keyOf(k.account, k.task.uid))) by.set(key, k); // a new one may be read before its answer comes
   }
   return [...by.values()].flatMap((k) => shown(k) ?? []).sort(byDue);
 });
