@@ -87,6 +87,8 @@ export function deliver(from, to, text) {
 
 /** What axe finds that keeps somebody out (WCAG 2.2 A and AA). */
 export async function barriers(page) {
+  // What is still fading in has less contrast than it will have.
+  await page.evaluate(() => Promise.all(document.getAnimations().filter((a) => a.effect?.getComputedTiming().iterations !== Infinity).map((a) => a.finished.catch(() => undefined))));
   await page.evaluate(axe + ";0").catch(() => undefined);
   return page.evaluate(async () => {
     if (!window.axe) return ["axe did not load"];
