@@ -248,7 +248,7 @@ func (s *webSession) signIn(ctx context.Context) error {
 	if got.status != http.StatusUnauthorized {
 		return &Refusal{fmt.Sprintf("%d for a session that there is none of", got.status)}
 	}
-	// The page asks if it may offer passkeys; users of the benchmark sign in with their password whatever the answer is.
+	// The page asks if it may offer passkeys. Users of the benchmark sign in with their password in any case.
 	if _, err := s.fetch(ctx, http.MethodGet, "/auth/passkey", header(), nil); err != nil {
 		return err
 	}
