@@ -257,18 +257,24 @@ func readConnections(r *store.Reader) (out []Connection, err error) {
 	if err != nil {
 		return nil, err
 	}
+	err = eachDocument(r, ids, func(id note.UNID, items note.Items) { out = append(out, readConnection(id, items)) })
+	return out, err
+}
+
+// eachDocument calls fn for documents that an index has found.
+func eachDocument(r *store.Reader, ids []note.ID, fn func(note.UNID, note.Items)) error {
 	for _, id := range ids {
 		row, err := r.Note(id)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		c, err := r.Content(id)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		out = append(out, readConnection(row.UNID, c.Content.Items))
+		fn(row.UNID, c.Content.Items)
 	}
-	return out, nil
+	return nil
 }
 
 // Remove deletes a connection for good.

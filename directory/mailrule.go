@@ -139,16 +139,9 @@ func mailRulesIn(r *store.Reader) ([]MailRule, error) {
 		return nil, err
 	}
 	list := make([]MailRule, 0, len(ids))
-	for _, id := range ids {
-		row, err := r.Note(id)
-		if err != nil {
-			return nil, err
-		}
-		c, err := r.Content(id)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, readMailRule(row.UNID, c.Content.Items))
+	err = eachDocument(r, ids, func(id note.UNID, items note.Items) { list = append(list, readMailRule(id, items)) })
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(list, func(a, b MailRule) int {
 		if a.Position != b.Position {
