@@ -28,8 +28,10 @@ const still = `
 
 /** Puts the same words in place of what differs between one day, machine or build and another. */
 function settle() {
-  const fixed = { "time, .rows .when": "Nov 3", ".device .quiet": "Today", ".overview-tasks small, p.fine": "–", ".headline b": "0", ".headline li:last-child span": "up since" };
+  const fixed = { "time, .rows .when": "Nov 3", ".row > .day": "Today", ".device .quiet": "Today", ".overview-tasks small, p.fine": "–", ".headline b": "0", ".headline li:last-child span": "up since" };
   for (const [where, words] of Object.entries(fixed)) for (const e of document.querySelectorAll(where)) if (e.textContent !== words) e.textContent = words;
+  // The day and the hour decide which rows have a heading: the first always has one.
+  for (const heading of [...document.querySelectorAll(".row > .day")].slice(1)) heading.style.visibility = "hidden";
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let n = texts.nextNode(); n; n = texts.nextNode()) {
     const data = /[\u0370-\u1dff\u2e80-\uffef]/.test(n.data) ? "Elsewhere" : n.data.replace(/\d[\d.,]* ([KMG]?B)\b/, "1 $1");
