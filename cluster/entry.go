@@ -254,15 +254,11 @@ func readEntry(items note.Items) (*Entry, bool) {
 	if e.Toward, err = note.ParseUNID(toward); err == nil {
 		e.TowardFirst = first
 	}
-	for _, it := range items {
-		rest, ok := strings.CutPrefix(it.Name, itemReplica)
-		if !ok {
-			continue
-		}
-		server, number, _ := strings.Cut(rest, ".")
+	for key, v := range items.Entries(itemReplica) {
+		server, number, _ := strings.Cut(key, ".")
 		u, err := note.ParseUNID(server)
 		slot, err2 := strconv.ParseUint(number, 10, 8)
-		list := it.Value.AsTextList()
+		list := v.AsTextList()
 		if err != nil || err2 != nil || slot >= note.Slots || len(list) < 2 {
 			continue
 		}

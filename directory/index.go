@@ -196,8 +196,8 @@ func tokenKeys(form string, items note.Items) [][]byte {
 		return nil
 	}
 	var out [][]byte
-	for _, it := range items {
-		if list := it.Value.AsTextList(); strings.HasPrefix(it.Name, itemToken) && len(list) >= 4 {
+	for _, v := range items.Entries(itemToken) {
+		if list := v.AsTextList(); len(list) >= 4 {
 			out = append(out, []byte(list[1]))
 		}
 	}

@@ -277,16 +277,17 @@ func readPerson(id note.UNID, items note.Items) Person {
 	if p.HasTOTP() {
 		p.TOTP = time.Unix(items.Get(itemTOTPSince).AsInt(), 0).UTC()
 	}
-	for _, it := range items {
-		if strings.HasPrefix(it.Name, itemRecovery) {
-			p.recovery = append(p.recovery, []byte(it.Value.AsText()))
-		}
-		if k, ok := readPasskey(it); ok {
+	for _, v := range items.Entries(itemRecovery) {
+		p.recovery = append(p.recovery, []byte(v.AsText()))
+	}
+	for id, v := range items.Entries(itemPasskey) {
+		if k, ok := readPasskey(id, v); ok {
 			p.Passkeys = append(p.Passkeys, k)
 		}
-		id, ok := strings.CutPrefix(it.Name, itemToken)
-		list := it.Value.AsTextList()
-		if !ok || len(list) < 4 {
+	}
+	for id, v := range items.Entries(itemToken) {
+		list := v.AsTextList()
+		if len(list) < 4 {
 			continue
 		}
 		created, _ := strconv.ParseInt(list[2], 10, 64)

@@ -127,11 +127,10 @@ func (k *Passkey) item() note.Value {
 		passkeyText.EncodeToString(k.Key), strconv.FormatUint(uint64(k.Counter), 10), eligible)
 }
 
-// readPasskey reads a passkey. ok is false for an item of another name, and for one that is malformed.
-func readPasskey(it note.Item) (k Passkey, ok bool) {
-	id, ok := strings.CutPrefix(it.Name, itemPasskey)
-	list := it.Value.AsTextList()
-	if !ok || len(list) < 6 {
+// readPasskey reads a passkey. ok is false for a malformed one.
+func readPasskey(id string, v note.Value) (k Passkey, ok bool) {
+	list := v.AsTextList()
+	if len(list) < 6 {
 		return k, false
 	}
 	k = Passkey{ID: id, Name: list[0]}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"doublet/directory/totp"
@@ -90,10 +89,8 @@ func (sf *SecondFactors) recoverable(ctx context.Context, who note.Who, person n
 
 func withoutRecovery(items note.Items) note.Items {
 	var names []string
-	for _, it := range items {
-		if strings.HasPrefix(it.Name, itemRecovery) {
-			names = append(names, it.Name)
-		}
+	for id := range items.Entries(itemRecovery) {
+		names = append(names, itemRecovery+id)
 	}
 	for _, n := range names {
 		items = items.With(n, nil)
@@ -129,9 +126,9 @@ func (sf *SecondFactors) UseRecoveryCode(ctx context.Context, person note.UNID, 
 	}
 	used := false
 	find := func(items note.Items) (name string) {
-		for _, it := range items {
-			if strings.HasPrefix(it.Name, itemRecovery) && hmac.Equal(hash, []byte(it.Value.AsText())) {
-				name = it.Name
+		for id, v := range items.Entries(itemRecovery) {
+			if hmac.Equal(hash, []byte(v.AsText())) {
+				name = itemRecovery + id
 			}
 		}
 		return name

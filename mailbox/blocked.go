@@ -14,7 +14,7 @@ import (
 // them. It is in the mail file, so that every replica that takes a delivery knows it.
 const (
 	blockedProfile = "BlockedSenders"
-	itemSenders    = "Senders"
+	itemSender     = "Sender." // and the sender
 )
 
 // MaxBlocked is the maximum number of blocked senders of a mail file.
@@ -40,44 +40,46 @@ func ParseSender(text string) (string, error) {
 }
 
 // BlockedSenders returns the blocked senders of the mail file, sorted.
-func (d *Reading) BlockedSenders() ([]string, error) {
-	items, _, err := d.Profile(d.f.ProfileID(blockedProfile))
-	return items.Get(itemSenders).AsTextList(), err
+func (d *Reading) BlockedSenders() (list []string, err error) {
+	items, err := d.blocked(d.f.db)
+	for sender := range items.Entries(itemSender) {
+		list = append(list, sender)
+	}
+	return list, err
+}
+
+func (d *Reading) blocked(db note.DatabaseID) (note.Items, error) {
+	items, _, err := d.Profile((&handle{db: db}).ProfileID(blockedProfile))
+	return items.Split("Senders", itemSender), err
 }
 
 // SetBlockedSenders replaces the blocked senders of the mail file. It returns ErrLimit if there are more than
 // MaxBlocked.
 func (c *Changing) SetBlockedSenders(list []string) error {
-	list = slices.Clone(list)
-	slices.Sort(list)
-	if list = slices.Compact(list); len(list) > MaxBlocked {
+	entries := map[string]note.Value{}
+	for _, sender := range list {
+		entries[sender] = note.Text("")
+	}
+	if len(entries) > MaxBlocked {
 		return ErrLimit
 	}
-	u := c.f.ProfileID(blockedProfile)
-	// An empty list stays: a note that was destroyed cannot be made again under its UNID.
-	items, _, err := c.Profile(u)
+	items, err := c.blocked(c.f.db)
 	if err != nil {
 		return err
 	}
-	items = items.With("Form", note.Text(blockedProfile)).With(itemSenders, note.TextList(list...))
-	return c.PutProfile(u, items)
+	// An empty list stays: a note that was destroyed cannot be made again under its UNID.
+	items = items.With("Form", note.Text(blockedProfile)).WithEntries(itemSender, entries)
+	return c.PutProfile(c.f.ProfileID(blockedProfile), items)
 }
 
 // Blocks reports whether the mail file db, which r reads, blocks one of the authors of a message.
 func Blocks(r *store.Reader, db note.DatabaseID, authors []mime.Address) (bool, error) {
-	items, _, err := (&Reading{r: r}).Profile((&handle{db: db}).ProfileID(blockedProfile))
-	if err != nil || items == nil {
+	items, err := (&Reading{r: r}).blocked(db)
+	if err != nil || len(items) == 0 {
 		return false, err
 	}
-	list := items.Get(itemSenders).AsTextList()
 	return slices.ContainsFunc(authors, func(a mime.Address) bool {
-		domain := strings.ToLower("@" + a.Host)
-		return !a.Group && (has(list, strings.ToLower(a.Mailbox)+domain) || has(list, domain))
+		mailbox, domain := strings.ToLower(a.Mailbox), strings.ToLower("@"+a.Host)
+		return !a.Group && (items.Get(itemSender+mailbox+domain) != nil || items.Get(itemSender+domain) != nil)
 	}), nil
-}
-
-// has reports whether a sorted list has an element.
-func has(list []string, s string) bool {
-	_, found := slices.BinarySearch(list, s)
-	return found
 }

@@ -24,11 +24,8 @@ const (
 func (d *Reading) Preferences() (map[string]string, error) {
 	items, _, err := d.Profile(d.f.ProfileID(preferencesProfile))
 	out := map[string]string{}
-	for _, i := range items {
-		name, v := i.Name, i.Value
-		if len(name) > len(preferencePrefix) && name[:len(preferencePrefix)] == preferencePrefix {
-			out[name[len(preferencePrefix):]] = v.AsText()
-		}
+	for name, v := range items.Entries(preferencePrefix) {
+		out[name] = v.AsText()
 	}
 	return out, err
 }

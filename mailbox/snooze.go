@@ -16,11 +16,10 @@ import (
 // when it is needed first.
 const UseSnoozed = "Snoozed"
 
-// The profile note that holds the times of snoozed messages, one "unid unix-seconds" each, and of reminders, with
-// " unanswered" behind.
+// The profile note that holds the times of snoozed messages and of reminders, an entry each.
 const (
 	snoozedProfile = "Snoozed"
-	itemMessages   = "Messages"
+	itemSnoozed    = "Message." // and the UNID: Unix seconds, and for a reminder "unix-seconds unanswered"
 	wordReminder   = "unanswered"
 )
 
@@ -43,11 +42,11 @@ func (d *Reading) snoozed() ([]Snoozed, note.Items, error) {
 	if err != nil {
 		return nil, items, err
 	}
+	items = items.Split("Messages", itemSnoozed)
 	var out []Snoozed
-	for _, line := range items.Get(itemMessages).AsTextList() {
-		id, rest, _ := strings.Cut(line, " ")
-		at, word, _ := strings.Cut(rest, " ")
-		u, err := note.ParseUNID(id)
+	for key, v := range items.Entries(itemSnoozed) {
+		at, word, _ := strings.Cut(v.AsText(), " ")
+		u, err := note.ParseUNID(key)
 		n, bad := strconv.ParseInt(at, 10, 64)
 		if err == nil && bad == nil {
 			out = append(out, Snoozed{u, time.Unix(n, 0).UTC(), word == wordReminder})
@@ -81,21 +80,23 @@ func (d *Reading) waits(s Snoozed) (bool, error) {
 	if s.Reminder {
 		return d.awaits(s.Email)
 	}
-	return d.isSnoozed(s.Email)
+	folder, err := d.snoozedIn(s.Email)
+	return folder != 0, err
 }
 
-// isSnoozed reports whether a message is in the folder of snoozed messages.
-func (d *Reading) isSnoozed(u note.UNID) (bool, error) {
-	folder, err := FindUse(d.r, UseSnoozed)
-	if err != nil {
-		return false, ignoreGone(err)
-	}
+// snoozedIn returns the folder of snoozed messages that a message is in, or 0. There are several such folders after a
+// split in which each side made one.
+func (d *Reading) snoozedIn(u note.UNID) (note.ID, error) {
 	row, err := d.rowOf(u)
 	if row == nil || err != nil {
-		return false, err
+		return 0, err
 	}
-	_, in := row.Member(folder)
-	return in, nil
+	for _, h := range d.r.Folders() {
+		if _, in := row.Member(h.Note); in && (h.SpecialUse == UseSnoozed || h.Name == UseSnoozed) {
+			return h.Note, nil
+		}
+	}
+	return 0, nil
 }
 
 // Snooze moves a message from all its folders to that of snoozed messages until a time, or changes the time. It returns
@@ -191,24 +192,30 @@ func (c *Changing) moveBack(u note.UNID) error {
 	if err != nil {
 		return err
 	}
-	folder, err := c.ForUse(UseSnoozed)
+	folder, err := c.snoozedIn(u)
 	if err != nil {
 		return err
 	}
-	return c.SetFolders(id, []note.UNID{inbox}, []note.UNID{folder})
+	f, err := c.r.Folder(folder)
+	if err != nil {
+		return err
+	}
+	return c.SetFolders(id, []note.UNID{inbox}, []note.UNID{f.UNID})
 }
 
+// putSnoozed stores the list of snoozed messages, of which items are those of the profile note as it was read.
 func (c *Changing) putSnoozed(items note.Items, list []Snoozed) error {
-	u := c.f.ProfileID(snoozedProfile)
-	// An empty list stays: a note that was destroyed cannot be made again under its UNID.
-	lines := make([]string, len(list))
-	for i, s := range list {
-		lines[i] = s.Email.String() + " " + strconv.FormatInt(s.Until.Unix(), 10)
+	entries := map[string]note.Value{}
+	for _, s := range list {
+		text := strconv.FormatInt(s.Until.Unix(), 10)
 		if s.Reminder {
-			lines[i] += " " + wordReminder
+			text += " " + wordReminder
 		}
+		entries[s.Email.String()] = note.Text(text)
 	}
-	return c.PutProfile(u, items.With("Form", note.Text(snoozedProfile)).With(itemMessages, note.TextList(lines...)))
+	// An empty list stays: a note that was destroyed cannot be made again under its UNID.
+	return c.PutProfile(c.f.ProfileID(snoozedProfile),
+		items.With("Form", note.Text(snoozedProfile)).WithEntries(itemSnoozed, entries))
 }
 
 // wake brings the messages whose time has come back to the INBOX: as new ones, unread and with now as their date, so
@@ -223,17 +230,13 @@ func (c *Changing) wake(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	folder, err := FindUse(c.r, UseSnoozed)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
 	left := list[:0:0]
 	for _, s := range list {
 		if s.Until.After(now) {
 			left = append(left, s)
 			continue
 		}
-		if err := c.wakeOne(s, folder, inbox, now); err != nil {
+		if err := c.wakeOne(s, inbox, now); err != nil {
 			return err
 		}
 	}
@@ -243,7 +246,7 @@ func (c *Changing) wake(now time.Time) error {
 	return c.putSnoozed(items, left)
 }
 
-func (c *Changing) wakeOne(s Snoozed, folder, inbox note.ID, now time.Time) error {
+func (c *Changing) wakeOne(s Snoozed, inbox note.ID, now time.Time) error {
 	waits, err := c.waits(s)
 	switch {
 	case err != nil || !waits:
@@ -251,10 +254,14 @@ func (c *Changing) wakeOne(s Snoozed, folder, inbox note.ID, now time.Time) erro
 	case s.Reminder:
 		return c.remind(s.Email, inbox, now)
 	}
-	return c.bringBack(s.Email, folder, inbox, now)
+	return c.bringBack(s.Email, inbox, now)
 }
 
-func (c *Changing) bringBack(u note.UNID, folder, inbox note.ID, now time.Time) error {
+func (c *Changing) bringBack(u note.UNID, inbox note.ID, now time.Time) error {
+	folder, err := c.snoozedIn(u)
+	if err != nil {
+		return err
+	}
 	id, err := c.find(u)
 	if err != nil {
 		return err

@@ -1,6 +1,10 @@
 package note
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+)
 
 // Attachment names stored bytes that belong to a note.
 type Attachment struct {
@@ -117,9 +121,10 @@ type Merged struct {
 }
 
 // MergeLeaves merges conflicting leaves that changed different items since their common ancestor. It returns a child of
-// the winner with the merged items, and a deletion child of each merged loser. Leaves that changed the same item stay
-// conflicts. contents holds the content of every live leaf. Only the database's home may write the result, because
-// several writers would keep merging each other's results.
+// the winner with the merged items, and a deletion child of each merged loser. Leaves that changed the same item to
+// different values stay conflicts, unless it is an entry of a list: the winner's value stays. contents holds the
+// content of every live leaf. Only the database's home may write the result, because several writers would keep merging
+// each other's results.
 func MergeLeaves(class Class, t Tree, contents map[Revision]*Content) []Merged {
 	leaves := t.Leaves()
 	if len(leaves) < 2 || leaves[0].Deleted {
@@ -134,18 +139,22 @@ func MergeLeaves(class Class, t Tree, contents map[Revision]*Content) []Merged {
 		if l.Deleted || c == nil {
 			continue
 		}
-		byWinner, byLoser, ok := t.ChangedSince(winner.Rev, l.Rev)
-		if !ok || overlap(byWinner, byLoser) || overlap(touched, byLoser) {
+		byWinner, byLoser, ok := t.changedBy(winner.Rev, l.Rev, contents)
+		if !ok {
 			continue
 		}
-		for _, name := range byLoser {
+		add, ok := additions(&cur, c, append(byWinner, touched...), byLoser)
+		if !ok {
+			continue
+		}
+		for _, name := range add {
 			if name == attachmentsItem {
 				cur.Attachments, cur.Message = c.Attachments, c.Message
 				continue
 			}
 			cur.Items = cur.Items.With(name, c.Items.Get(name))
 		}
-		touched = append(touched, byLoser...)
+		touched = append(touched, add...)
 		empty := Content{}
 		out = append(out, Merged{Node: Node{
 			Rev: NextRevision(l.Rev, class, true, &empty), Parent: l.Rev, Deleted: true,
@@ -161,13 +170,39 @@ func MergeLeaves(class Class, t Tree, contents map[Revision]*Content) []Merged {
 	return append([]Merged{merged}, out...)
 }
 
-func overlap(a, b []string) bool {
-	for _, x := range a {
-		for _, y := range b {
-			if x == y {
-				return true
-			}
+// changedBy returns the items that two leaves changed since their nearest common ancestor. Two servers may have created
+// a note under the same UNID, each without the other: the common ancestor of those leaves is the empty note.
+func (t Tree) changedBy(a, b Revision, contents map[Revision]*Content) (byA, byB []string, ok bool) {
+	if byA, byB, ok = t.ChangedSince(a, b); ok {
+		return byA, byB, true
+	}
+	pa, pb := t.path(a), t.path(b)
+	if pa[len(pa)-1].Rev.Generation != 1 || pb[len(pb)-1].Rev.Generation != 1 {
+		return nil, nil, false // the common ancestor was pruned
+	}
+	all := func(path []Node, c *Content) []string {
+		names := append(changed(path), Changes(&Content{}, c)...)
+		slices.Sort(names)
+		return slices.Compact(names)
+	}
+	return all(pa, contents[a]), all(pb, contents[b]), true
+}
+
+// additions returns the items among byLoser that a merge copies from the content c of a losing leaf to cur, which has
+// the changes to the items taken. ok is false if an item was changed on both sides, and they remain a conflict.
+func additions(cur, c *Content, taken, byLoser []string) (add []string, ok bool) {
+	differ := Changes(cur, c)
+	for _, name := range byLoser {
+		switch {
+		case !slices.Contains(taken, name):
+			add = append(add, name)
+		case slices.Contains(differ, name) && !isEntry(name):
+			return nil, false
 		}
 	}
-	return false
+	return add, true
 }
+
+// isEntry reports whether an item is an entry of a list. Lists that several servers may change at the same time have an
+// item for each entry, named LIST.KEY, so that changes of different entries are merged.
+func isEntry(name string) bool { return strings.Contains(name, ".") }

@@ -206,6 +206,12 @@ func TestMergeLeaves(t *testing.T) {
 		{"three ways", []Content{with("A", Int(2)), with("B", Int(3)), with("C", Int(4))}, 0,
 			map[string]int64{"A": 2, "B": 3, "C": 4}},
 		{"the same item", []Content{with("A", Int(2)), with("A", Int(3))}, 1, nil},
+		{"the same value", []Content{{Items: base.Items.With("A", Int(2)).With("B", Int(3))},
+			{Items: base.Items.With("A", Int(2)).With("C", Int(4))}}, 0, map[string]int64{"A": 2, "B": 3, "C": 4}},
+		{"the same entry", []Content{{Items: base.Items.With("L.1", Int(2)).With("L.2", Int(3))},
+			{Items: base.Items.With("L.1", Int(2)).With("L.3", Int(4))},
+			{Items: base.Items.With("L.1", Int(2)).With("L.2", Int(3)).With("L.3", Int(4)).With("A", Int(5))}}, 0,
+			map[string]int64{"L.1": 2, "L.2": 3, "L.3": 4, "A": 5}},
 		{"attachments and items", []Content{with("A", Int(2)),
 			{Items: base.Items, Attachments: []Attachment{{Name: "x"}}}}, 0, map[string]int64{"A": 2}},
 	}
@@ -232,6 +238,51 @@ func TestMergeLeaves(t *testing.T) {
 		if r.merge(); c.conflicts == 0 && len(r.tree) != size {
 			t.Errorf("%s: merged again", c.name)
 		}
+	}
+}
+
+// TestMergeRoots merges notes that two servers created under the same UNID.
+func TestMergeRoots(t *testing.T) {
+	t.Parallel()
+	form := Item{"Form", Text("List")}
+	r := &replica{contents: map[Revision]*Content{}}
+	r.write(Revision{}, false, Content{Items: MakeItems(form, Item{"L.1", Int(1)})})
+	r.write(r.tree[0].Rev, false, Content{Items: MakeItems(form, Item{"L.1", Int(2)}, Item{"L.2", Int(2)})})
+	r.write(Revision{}, false, Content{Items: MakeItems(form, Item{"L.1", Int(3)}, Item{"L.3", Int(3)})})
+	r.merge()
+	win, _ := r.tree.Winner()
+	want := MakeItems(form, Item{"L.1", Int(2)}, Item{"L.2", Int(2)}, Item{"L.3", Int(3)})
+	if got := r.contents[win.Rev].Items; len(r.tree.Conflicts()) != 0 || len(got.Diff(want)) != 0 {
+		t.Errorf("%d conflicts, %v, want %v", len(r.tree.Conflicts()), got, want)
+	}
+	pruned := Tree{{Rev: Revision{Generation: 3, Hash: [16]byte{1}}}, {Rev: Revision{Generation: 3, Hash: [16]byte{2}}}}
+	contents := map[Revision]*Content{pruned[0].Rev: {}, pruned[1].Rev: {Items: want}}
+	if got := MergeLeaves(Document, pruned, contents); got != nil {
+		t.Errorf("merged without a common ancestor: %v", got)
+	}
+}
+
+// TestEntries reads and changes lists in items.
+func TestEntries(t *testing.T) {
+	t.Parallel()
+	items := MakeItems(Item{"L", TextList("b x y", "c")}, Item{"L.a", Text("1")}, Item{"M.z", Text("2")})
+	list := func(s Items) string {
+		out := ""
+		for key, v := range s.Entries("L.") {
+			out += key + "=" + v.AsText() + ";"
+		}
+		return out
+	}
+	if got := list(items); got != "a=1;" {
+		t.Error(got)
+	}
+	items = items.Split("L", "L.")
+	if got := list(items); got != "a=1;b=x y;c=;" || items.Get("L") != nil {
+		t.Error(got, items)
+	}
+	items = items.WithEntries("L.", map[string]Value{"a": Text("1"), "d": Text("4")})
+	if got := list(items); got != "a=1;d=4;" || items.Get("M.z").AsText() != "2" {
+		t.Error(got, items)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -304,6 +305,44 @@ func (s Items) Get(name string) Value {
 		return nil
 	}
 	return s[i].Value
+}
+
+// Entries returns the entries of a list in the order of their keys: the items whose names begin with prefix, which ends
+// with a dot, without the prefix. Such lists merge entry by entry (MergeLeaves).
+func (s Items) Entries(prefix string) iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		i, _ := slices.BinarySearchFunc(s, prefix, func(it Item, n string) int { return strings.Compare(it.Name, n) })
+		for ; i < len(s) && strings.HasPrefix(s[i].Name, prefix); i++ {
+			if !yield(s[i].Name[len(prefix):], s[i].Value) {
+				return
+			}
+		}
+	}
+}
+
+// WithEntries returns the items with the entries of a list replaced. Those that stay as they are keep their values, so
+// that only the changed ones count as changed.
+func (s Items) WithEntries(prefix string, entries map[string]Value) Items {
+	out := slices.DeleteFunc(slices.Clone(s), func(it Item) bool { return strings.HasPrefix(it.Name, prefix) })
+	for key, v := range entries {
+		out = append(out, Item{prefix + key, v})
+	}
+	return MakeItems(out...)
+}
+
+// Split returns the items with the elements of a text list as entries: "KEY TEXT" becomes the item prefix+KEY with the
+// text TEXT. The list is removed. Early builds kept lists in one item.
+func (s Items) Split(list, prefix string) Items {
+	lines := s.Get(list).AsTextList()
+	if lines == nil {
+		return s
+	}
+	s = s.With(list, nil)
+	for _, line := range lines {
+		key, text, _ := strings.Cut(line, " ")
+		s = s.With(prefix+key, Text(text))
+	}
+	return s
 }
 
 // With returns the items with one set, or removed if v is nil.

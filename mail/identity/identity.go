@@ -5,7 +5,9 @@
 package identity
 
 import (
+	"cmp"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,13 +20,11 @@ const Profile = "Identities"
 
 // The items of the note.
 const (
-	itemIdentity = "Identity." // followed by the ID
-	itemSequence = "Sequence"  // sequence number of the last change
-	// ItemGone lists deleted identities as "sequence id", the oldest first.
-	ItemGone = "Gone"
+	itemIdentity = "Identity." // and the ID
+	itemGone     = "Gone."     // and the ID of a deleted identity: the sequence number of its deletion
 )
 
-// Limits: the number of identities, the bytes of a signature, and the number of deleted identities in ItemGone.
+// Limits: the number of identities, the bytes of a signature, and the number of deleted identities in Gone.
 const (
 	Max          = 200
 	MaxSignature = 64 << 10
@@ -48,11 +48,20 @@ func ID(u note.UNID) string { return "i" + hex.EncodeToString(u[:]) }
 
 // List holds the identities of a person, those of the directory first.
 type List struct {
-	All      []Identity
-	Items    note.Items // of the profile note
+	All   []Identity
+	Items note.Items // of the profile note
+	// Sequence is the sequence number of the last change.
 	Sequence int64
+	// Gone holds the identities that were deleted last, at most MaxGone, the oldest first.
+	Gone []Deleted
 	// Given is a hash of the directory's data, and changes with it.
 	Given string
+}
+
+// Deleted is a deleted identity. Sequence is the sequence number of its deletion.
+type Deleted struct {
+	ID       string
+	Sequence int64
 }
 
 // Read returns the identities of a mail file. profile is the UNID of the profile note. name and addresses are from the
@@ -63,7 +72,11 @@ func Read(d *mailbox.Reading, profile note.UNID, name string, addresses []string
 	if x.Items, _, err = d.Profile(profile); err != nil {
 		return nil, err
 	}
-	x.Sequence = x.Items.Get(itemSequence).AsInt()
+	for id, v := range x.Items.Entries(itemGone) {
+		x.Gone = append(x.Gone, Deleted{id, v.AsInt()})
+		x.Sequence = max(x.Sequence, v.AsInt())
+	}
+	slices.SortStableFunc(x.Gone, func(a, b Deleted) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	hash := note.DeriveUNID([]byte(name), []byte(strings.Join(addresses, "\x00")))
 	x.Given = hash.String()[:8]
 	taken := map[string]bool{}
@@ -73,17 +86,19 @@ func Read(d *mailbox.Reading, profile note.UNID, name string, addresses []string
 		if v := x.Items.Get(itemIdentity + id); v != nil {
 			one.read(v.AsTextList())
 			one.Email = a
+			x.Sequence = max(x.Sequence, one.Changed)
 		}
 		taken[id] = true
 		x.All = append(x.All, one)
 	}
-	for _, it := range x.Items {
-		id, ok := strings.CutPrefix(it.Name, itemIdentity)
-		if !ok || taken[id] {
+	for id, v := range x.Items.Entries(itemIdentity) {
+		if taken[id] {
 			continue
 		}
 		one := Identity{ID: id}
-		if one.read(it.Value.AsTextList()); one.MayDelete {
+		one.read(v.AsTextList())
+		x.Sequence = max(x.Sequence, one.Changed)
+		if one.MayDelete {
 			x.All = append(x.All, one)
 		}
 	}
@@ -123,13 +138,15 @@ func (x *List) Find(id string) *Identity {
 // With returns the items of the profile note with the value v for one identity; nil deletes the identity. x.Sequence
 // must be the sequence number of the change.
 func (x *List) With(id string, v note.Value) note.Items {
-	items := x.Items.With(itemIdentity+id, v).With(itemSequence, note.Int(x.Sequence))
+	items := x.Items.With(itemIdentity+id, v)
 	if items.Get("Form") == nil {
 		items = items.With("Form", note.Text(Profile))
 	}
 	if v == nil {
-		gone := append(items.Get(ItemGone).AsTextList(), strconv.FormatInt(x.Sequence, 10)+" "+id)
-		items = items.With(ItemGone, note.TextList(gone[max(0, len(gone)-MaxGone):]...))
+		items = items.With(itemGone+id, note.Int(x.Sequence))
+		for _, old := range x.Gone[:max(0, len(x.Gone)+1-MaxGone)] {
+			items = items.With(itemGone+old.ID, nil)
+		}
 	}
 	return items
 }

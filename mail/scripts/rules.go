@@ -1,9 +1,6 @@
 package scripts
 
 import (
-	"strconv"
-	"strings"
-
 	"doublet/mail/ruleset"
 	"doublet/mailbox"
 	"doublet/note"
@@ -14,9 +11,8 @@ const RulesName = "rules"
 
 // State returns a hash that changes with every change of the scripts.
 func (l *List) State() string {
-	parts := append([]string{strconv.FormatInt(l.items.Get(itemChanges).AsInt(), 10), l.items.Get(itemActive).AsText()},
-		l.items.Get(itemScripts).AsTextList()...)
-	return note.DeriveUNID([]byte("state"), []byte(strings.Join(parts, "\n"))).String()[:16]
+	content := note.Content{Items: l.items}
+	return note.DeriveUNID([]byte("state"), note.AppendContent(nil, &content)).String()[:16]
 }
 
 // OfRules returns the script whose rules a person edits in a form: the active one, else the one with the name

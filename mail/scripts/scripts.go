@@ -27,9 +27,9 @@ const (
 	scriptProfile  = "SieveScript"
 	troubleProfile = "SieveTrouble"
 	itemForm       = "Form"
-	itemScripts    = "Scripts" // "UNID name", in the order of creation
-	itemActive     = "Active"  // UNID
-	itemChanges    = "Changes" // number of changes
+	itemScript     = "Script."  // and the UNID: the name
+	itemChanges    = "Changes." // and the UNID: number of changes of the text
+	itemActive     = "Active"   // UNID
 	itemText       = "Text"
 	itemTrouble    = "Trouble" // "RFC 3339 time, blank, text", the oldest first
 )
@@ -51,7 +51,7 @@ type Script struct {
 	Active bool
 }
 
-// List holds the scripts of a mail file.
+// List holds the scripts of a mail file, sorted by name.
 type List struct {
 	Scripts []Script
 	// Modified is the MODSEQ of the last change, 0 if there was none.
@@ -69,14 +69,14 @@ func Read(f *mailbox.File, d *mailbox.Reading) (*List, error) {
 }
 
 func parse(items note.Items, mod note.ModSeq) *List {
-	l := &List{Modified: mod, items: items}
+	l := &List{Modified: mod, items: items.Split("Scripts", itemScript)}
 	active := items.Get(itemActive).AsText()
-	for _, line := range items.Get(itemScripts).AsTextList() {
-		id, name, _ := strings.Cut(line, " ")
+	for id, name := range l.items.Entries(itemScript) {
 		if u, err := note.ParseUNID(id); err == nil {
-			l.Scripts = append(l.Scripts, Script{ID: u, Name: name, Active: id == active})
+			l.Scripts = append(l.Scripts, Script{ID: u, Name: name.AsText(), Active: id == active})
 		}
 	}
+	slices.SortStableFunc(l.Scripts, func(a, b Script) int { return strings.Compare(a.Name, b.Name) })
 	return l
 }
 
@@ -188,6 +188,8 @@ func (e *Editor) Put(name, text string, id note.UNID) error {
 		note.Item{Name: itemText, Value: note.Text(text)})); err != nil {
 		return err
 	}
+	changes := itemChanges + s.ID.String() // the MODSEQ of the list tells of changes of texts, too
+	e.l.items = e.l.items.With(changes, note.Int(e.l.items.Get(changes).AsInt()+1))
 	return e.save()
 }
 
@@ -203,6 +205,7 @@ func (e *Editor) Delete(name string) error {
 	if err := e.c.RemoveProfile(s.ID); err != nil {
 		return err
 	}
+	e.l.items = e.l.items.With(itemChanges+s.ID.String(), nil)
 	e.l.Scripts = slices.DeleteFunc(e.l.Scripts, func(x Script) bool { return x.Name == name })
 	return e.save()
 }
@@ -234,16 +237,16 @@ func (e *Editor) Activate(name string) error {
 	return e.save()
 }
 
-// save writes the list. Every change changes it, so that its MODSEQ tells of changes of texts, too.
+// save writes the list.
 func (e *Editor) save() error {
-	lines, active := make([]string, len(e.l.Scripts)), ""
-	for i, s := range e.l.Scripts {
-		if lines[i] = s.ID.String() + " " + s.Name; s.Active {
+	names, active := map[string]note.Value{}, ""
+	for _, s := range e.l.Scripts {
+		if names[s.ID.String()] = note.Text(s.Name); s.Active {
 			active = s.ID.String()
 		}
 	}
-	e.l.items = e.l.items.With(itemForm, note.Text(listProfile)).With(itemScripts, note.TextList(lines...)).
-		With(itemActive, note.Text(active)).With(itemChanges, note.Int(e.l.items.Get(itemChanges).AsInt()+1))
+	e.l.items = e.l.items.With(itemForm, note.Text(listProfile)).WithEntries(itemScript, names).
+		With(itemActive, note.Text(active))
 	return e.c.PutProfile(e.f.ProfileID(listProfile), e.l.items)
 }
 

@@ -4,6 +4,7 @@
 package submission
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,13 +14,13 @@ import (
 	"doublet/note"
 )
 
-// The profile notes and their items. Every change of a record also changes the list, so the MODSEQ of the list is the
-// state of all.
+// The profile notes and their items. Every change of a record also changes its entry in the list, so the MODSEQ of the
+// list is the state of all.
 const (
 	listProfile    = "Submissions"
 	form           = "EmailSubmission"
-	itemList       = "List" // "unid sendAt", oldest first
-	itemGoneList   = "Gone" // "unid modseq", of those removed last
+	itemEntry      = "Entry." // and the UNID: sendAt, and after a cancel "sendAt canceled"
+	itemGone       = "Gone."  // and the UNID of one that was removed lately: the MODSEQ of the list before that
 	itemIdentity   = "Identity"
 	itemEmail      = "Email"
 	itemThread     = "Thread"
@@ -96,11 +97,32 @@ func (m *Record) UndoStatus(now int64) string {
 
 // Entry is an entry of the list.
 type Entry struct {
-	ID     note.UNID
-	SendAt int64
+	ID       note.UNID
+	SendAt   int64
+	Canceled bool
 }
 
-// List is the list of a mail file's records at the time Now (Unix seconds), the oldest first.
+const wordCanceled = "canceled"
+
+// Entry returns the entry of a record.
+func (m *Record) Entry() Entry { return Entry{m.ID, m.SendAt, m.Canceled} }
+
+func (e Entry) value() note.Value {
+	text := strconv.FormatInt(e.SendAt, 10)
+	if e.Canceled {
+		text += " " + wordCanceled
+	}
+	return note.Text(text)
+}
+
+func readEntry(key string, v note.Value) (e Entry, ok bool) {
+	at, word, _ := strings.Cut(v.AsText(), " ")
+	u, err := note.ParseUNID(key)
+	n, err2 := strconv.ParseInt(at, 10, 64)
+	return Entry{u, n, word == wordCanceled}, err == nil && err2 == nil
+}
+
+// List is the list of a mail file's records at the time Now (Unix seconds), in the order of their send times.
 type List struct {
 	Entries []Entry
 	Mod     note.ModSeq
@@ -114,14 +136,13 @@ func Read(d *mailbox.Reading, f *mailbox.File, now time.Time) (*List, error) {
 	x := &List{Now: now.Unix(), profile: f.ProfileID(listProfile)}
 	var err error
 	x.items, x.Mod, err = d.Profile(x.profile)
-	for _, line := range x.items.Get(itemList).AsTextList() {
-		id, at, _ := strings.Cut(line, " ")
-		u, err := note.ParseUNID(id)
-		n, err2 := strconv.ParseInt(at, 10, 64)
-		if err == nil && err2 == nil {
-			x.Entries = append(x.Entries, Entry{u, n})
+	x.items = x.items.Split("List", itemEntry)
+	for key, v := range x.items.Entries(itemEntry) {
+		if e, ok := readEntry(key, v); ok {
+			x.Entries = append(x.Entries, e)
 		}
 	}
+	slices.SortStableFunc(x.Entries, func(a, b Entry) int { return cmp.Compare(a.SendAt, b.SendAt) })
 	return x, err
 }
 
@@ -156,49 +177,50 @@ func (x *List) Pending(d *mailbox.Reading) (out []*Record, err error) {
 	return out, nil
 }
 
-// Gone returns the records that were removed last, as "unid modseq", the oldest first.
-func (x *List) Gone() []string { return x.items.Get(itemGoneList).AsTextList() }
-
-// Put stores the list with the changes of an update: those added, and those that the caller removed. It removes records
-// that are too old or too many. It must be the last step of the update, so that its MODSEQ is the greatest.
-func (x *List) Put(w *mailbox.Changing, added []Entry, removed []note.UNID) error {
-	left := slices.DeleteFunc(slices.Clone(x.Entries), func(e Entry) bool { return slices.Contains(removed, e.ID) })
-	left, old := x.trim(append(left, added...))
-	for _, u := range old {
-		if err := w.RemoveProfile(u); err != nil {
-			return err
-		}
-	}
-	return w.PutProfile(x.profile, x.itemsOf(left, append(old, removed...)))
+// Removed is a record that was removed. Mod is the MODSEQ of the list before that.
+type Removed struct {
+	ID  note.UNID
+	Mod note.ModSeq
 }
 
-// trim splits a list into the records to keep and those that are too old or too many.
-func (x *List) trim(list []Entry) (keep []Entry, old []note.UNID) {
-	for i, e := range list {
-		if len(list)-i > Max || e.SendAt < x.Now-int64(Keep.Seconds()) {
-			old = append(old, e.ID)
-		} else {
-			keep = append(keep, e)
+// Gone returns the records that were removed last, at most MaxGone, the oldest first.
+func (x *List) Gone() (out []Removed) {
+	for key, v := range x.items.Entries(itemGone) {
+		u, err := note.ParseUNID(key)
+		if mod := v.AsInt(); err == nil {
+			out = append(out, Removed{u, note.ModSeq(mod)})
 		}
 	}
-	return keep, old
+	slices.SortStableFunc(out, func(a, b Removed) int { return cmp.Compare(a.Mod, b.Mod) })
+	return out
 }
 
-// itemsOf returns the items of the list note for these records. gone were removed in this change.
-func (x *List) itemsOf(list []Entry, gone []note.UNID) note.Items {
-	var lines []string
-	for _, e := range list {
-		lines = append(lines, e.ID.String()+" "+strconv.FormatInt(e.SendAt, 10))
+// Put stores the list after the update of some records and the removal of others. It removes records that are too old
+// or too many. It must be the last step of the update, so that its MODSEQ is the greatest.
+func (x *List) Put(w *mailbox.Changing, updated []Entry, removed []note.UNID) error {
+	items := x.items.With("Form", note.Text(listProfile))
+	left := slices.Clone(x.Entries)
+	for _, e := range updated {
+		items = items.With(itemEntry+e.ID.String(), e.value())
+		left = append(slices.DeleteFunc(left, func(o Entry) bool { return o.ID == e.ID }), e)
 	}
-	items := x.items.With("Form", note.Text(listProfile)).With(itemList, note.TextList(lines...))
-	if len(gone) > 0 {
+	left = slices.DeleteFunc(left, func(e Entry) bool { return slices.Contains(removed, e.ID) })
+	slices.SortStableFunc(left, func(a, b Entry) int { return cmp.Compare(a.SendAt, b.SendAt) })
+	for i, e := range left {
+		if len(left)-i > Max || e.SendAt < x.Now-int64(Keep.Seconds()) {
+			if err := w.RemoveProfile(e.ID); err != nil {
+				return err
+			}
+			removed = append(removed, e.ID)
+		}
+	}
+	for _, u := range removed {
 		// The MODSEQ of this change is not known yet, so record the one before it.
-		was := x.Gone()
-		for _, u := range gone {
-			was = append(was, u.String()+" "+strconv.FormatUint(uint64(x.Mod), 10))
-		}
-		items = items.With(itemGoneList, note.TextList(was[max(0, len(was)-MaxGone):]...))
+		items = items.With(itemEntry+u.String(), nil).With(itemGone+u.String(), note.Int(int64(x.Mod)))
 	}
-	// Change the note even if the list is the same, so that it gets a new MODSEQ.
-	return items.With("Sequence", note.Int(x.items.Get("Sequence").AsInt()+1))
+	x.items = items
+	for gone := x.Gone(); len(gone) > MaxGone; gone = gone[1:] {
+		x.items = x.items.With(itemGone+gone[0].ID.String(), nil)
+	}
+	return w.PutProfile(x.profile, x.items)
 }

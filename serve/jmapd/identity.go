@@ -120,13 +120,10 @@ func identityChangesSince(x *identity.List, from int64, limit int) (out delta, e
 			list = append(list, change{one.Changed, one.ID, wasUpdated})
 		}
 	}
-	gone := x.Items.Get(identity.ItemGone).AsTextList()
-	for i, line := range gone {
-		s, id, _ := strings.Cut(line, " ")
-		seq, _ := strconv.ParseInt(s, 10, 64)
-		if seq > from {
-			list = append(list, change{seq, id, wasDestroyed})
-			if i == 0 && len(gone) >= identity.MaxGone {
+	for i, g := range x.Gone {
+		if g.Sequence > from {
+			list = append(list, change{g.Sequence, g.ID, wasDestroyed})
+			if i == 0 && len(x.Gone) >= identity.MaxGone {
 				return out, mailbox.ErrForgotten
 			}
 		}

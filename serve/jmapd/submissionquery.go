@@ -8,7 +8,6 @@ import (
 
 	"doublet/mail/submission"
 	"doublet/mailbox"
-	"doublet/note"
 	"doublet/wire/jmap"
 )
 
@@ -119,17 +118,15 @@ func (x *submissions) changedSince(d *mailbox.Reading, from uint64, passed int64
 // goneSince appends the submissions that were removed since a state.
 func (x *submissions) goneSince(list []submissionChange, from uint64) ([]submissionChange, error) {
 	gone := x.Gone()
-	for i, line := range gone {
-		id, at, _ := strings.Cut(line, " ")
-		mod, _ := strconv.ParseUint(at, 10, 64)
-		u, err := note.ParseUNID(id)
-		if err != nil || 2*mod+1 <= from {
+	for i, r := range gone {
+		at := 2*uint64(r.Mod) + 1
+		if at <= from {
 			continue
 		}
 		if i == 0 && len(gone) >= submission.MaxGone {
 			return nil, mailbox.ErrForgotten
 		}
-		list = append(list, submissionChange{at: 2*mod + 1, id: idOf(letterSubmission, u), kind: wasDestroyed})
+		list = append(list, submissionChange{at: at, id: idOf(letterSubmission, r.ID), kind: wasDestroyed})
 	}
 	return list, nil
 }

@@ -24,9 +24,8 @@ type submitting struct {
 	// The submissions as the current change finds them, and what this update has done so far. The list is written
 	// last, so that its MODSEQ is the greatest.
 	list    *submissions
-	added   []submission.Entry
+	updated []submission.Entry
 	gone    []note.UNID
-	touched bool
 }
 
 // submissionSet answers EmailSubmission/set.
@@ -95,7 +94,7 @@ func (x *submitting) write() error {
 	by := &steps{x.add, x.cancel, x.remove}
 	res, err := c.account.File.Change(c.ctx, s.size()+1, func(w *mailbox.Changing, i int) (err error) {
 		if w.Calls == 1 {
-			x.added, x.gone, x.touched = nil, nil, false
+			x.updated, x.gone = nil, nil
 		}
 		if x.list, err = c.readSubmissions(w.Reading); err != nil {
 			return store.Abort(err)
@@ -134,7 +133,7 @@ func (x *submitting) add(w *mailbox.Changing, i int) error {
 		return x.failed[i]
 	}
 	m := x.sent[i]
-	x.added = append(x.added, submission.Entry{ID: m.ID, SendAt: m.SendAt})
+	x.updated = append(x.updated, m.Entry())
 	return m.Put(w)
 }
 
@@ -154,10 +153,10 @@ func (x *submitting) createdObject(m *submission.Record, sent *jmap.Value) []byt
 
 // writeList stores the list with the changes of this update.
 func (x *submitting) writeList(w *mailbox.Changing) error {
-	if len(x.added)+len(x.gone) == 0 && !x.touched {
+	if len(x.updated)+len(x.gone) == 0 {
 		return nil
 	}
-	return x.list.Put(w, x.added, x.gone)
+	return x.list.Put(w, x.updated, x.gone)
 }
 
 // recall checks an update of a submission. If the client cancels a pending one, recall takes the message back from the
@@ -244,7 +243,8 @@ func (x *submitting) cancel(w *mailbox.Changing, i int) error {
 	if status, _ := p.object.Get("undoStatus").Text(); status != "canceled" || m.Canceled {
 		return nil
 	}
-	m.Canceled, x.touched = true, true
+	m.Canceled = true
+	x.updated = append(x.updated, m.Entry())
 	return m.Put(w)
 }
 

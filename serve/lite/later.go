@@ -81,7 +81,7 @@ func (v *visit) record(own *box, email note.UNID, x *scheduled) error {
 		if err := m.Put(c); err != nil {
 			return err
 		}
-		return list.Put(c, []submission.Entry{{ID: m.ID, SendAt: m.SendAt}}, nil)
+		return list.Put(c, []submission.Entry{m.Entry()}, nil)
 	})
 }
 
@@ -147,7 +147,7 @@ func (a *action) unsend(ids []note.UNID) error {
 		if err == nil && now != nil {
 			now.Canceled = true
 			if err = now.Put(c); err == nil {
-				err = list.Put(c, nil, nil)
+				err = list.Put(c, []submission.Entry{now.Entry()}, nil)
 			}
 		}
 		if err != nil {
