@@ -248,8 +248,8 @@ func (s *webSession) signIn(ctx context.Context) error {
 	if got.status != http.StatusUnauthorized {
 		return &Refusal{fmt.Sprintf("%d for a session that there is none of", got.status)}
 	}
-	// The page asks if it may offer passkeys. Users of the benchmark sign in with their password in any case.
-	if _, err := s.fetch(ctx, http.MethodGet, "/auth/passkey", header(), nil); err != nil {
+	// The page asks for the ways to sign in. Users of the benchmark have a password in any case.
+	if _, err := s.fetch(ctx, http.MethodGet, "/auth/ways", header(), nil); err != nil {
 		return err
 	}
 	body, err := json.Marshal(struct {

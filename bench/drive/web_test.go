@@ -114,9 +114,9 @@ func playWeb(t *testing.T) (*webPeer, *World) {
 			w.WriteHeader(401)
 		}
 	})
-	mux.HandleFunc("GET /auth/passkey", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /auth/ways", func(w http.ResponseWriter, r *http.Request) {
 		p.asks(r, "")
-		w.WriteHeader(404)
+		_, _ = io.WriteString(w, "{}")
 	})
 	mux.HandleFunc("POST /auth/sign-in", func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

@@ -44,7 +44,10 @@ type front struct {
 // openDoors opens every configured door.
 func (h *server) openDoors() error {
 	h.closes("doors", h.conns.Shutdown)
-	f := h.newFront()
+	f, err := h.newFront()
+	if err != nil {
+		return err
+	}
 	f.load()
 	if err := errors.Join(f.openMail(), f.openWeb()); err != nil {
 		return err
@@ -54,14 +57,18 @@ func (h *server) openDoors() error {
 	return nil
 }
 
-func (h *server) newFront() *front {
+func (h *server) newFront() (*front, error) {
 	s := h.system
 	people := h.signIn.Web(signin.PeopleOf(s.Directory), s.Sessions)
+	openID, err := newOpenID(h, people)
+	if err != nil {
+		return nil, err
+	}
 	f := &front{
 		server: h, people: people, lists: oneclick.New(reach.New(h.env, s.DNS, nil), nil),
 		sessions: websession.New(h.env, people, s.Directory.SecondFactors, s.Sessions, websession.Options{
 			Server: s.Name, Cluster: h.mates, Key: s.Directory.Secret.Key("web sessions"), Stats: s.Stats,
-			Passkeys: newPasskeys(h, people),
+			Passkeys: newPasskeys(h, people), OpenID: openID,
 		}),
 		forwarded: h.forward.Doors(h.conns, func(ctx context.Context, person note.UNID) (signin.Account, error) {
 			a, _, err := people.Known(ctx, person)
@@ -71,7 +78,7 @@ func (h *server) newFront() *front {
 	if h.cfg.Web.Logos {
 		f.logos = bimi.New(h.env, s.DNS, reach.New(h.env, s.DNS, nil), nil, s.Stats)
 	}
-	return f
+	return f, nil
 }
 
 // openMail opens the doors for mail programs and other mail servers.

@@ -9,6 +9,7 @@ import (
 	"doublet/admin"
 	"doublet/cluster"
 	"doublet/cmd/doublet/config"
+	"doublet/directory/oauth"
 	"doublet/note"
 	"doublet/serve/certs"
 	"doublet/serve/forward"
@@ -28,6 +29,7 @@ type server struct {
 	settings *settings
 	certs    *certs.Provider
 	signIn   *signin.Service
+	issuer   *oauth.Verifier // nil without an issuer in the settings
 	// conns are the connections at all doors, busy measures what they do.
 	conns *listen.Server
 	busy  *cluster.Load

@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
+	"strings"
 	"time"
 
 	"doublet/admin"
@@ -14,6 +18,7 @@ import (
 	"doublet/directory/passkey"
 	"doublet/mail"
 	"doublet/serve/signin"
+	"doublet/serve/websession"
 )
 
 // openSignIn creates the sign-in service of all doors.
@@ -31,11 +36,12 @@ func (h *server) openSignIn() (err error) {
 		o.Failures = -1
 	}
 	if cfg.OAuth.Issuer != "" {
-		o.OAuth, err = oauth.New(h.env, oauth.Options{Issuer: cfg.OAuth.Issuer, Audience: cfg.OAuth.Audience,
+		h.issuer, err = oauth.New(h.env, oauth.Options{Issuer: cfg.OAuth.Issuer, Audience: cfg.OAuth.Audience,
 			Claim: cfg.OAuth.Claim, Stats: s.Stats})
 		if err != nil {
 			return err
 		}
+		o.OAuth = h.issuer
 	}
 	h.signIn = signin.New(signin.PeopleOf(s.Directory), h.env, o)
 	h.running.Bans = bans{h.signIn}
@@ -48,7 +54,7 @@ func newPasskeys(h *server, in *signin.Web) *signin.Passkeys {
 	if !h.cfg.Web.Passkeys {
 		return nil
 	}
-	party, err := passkey.New(passkeyOrigin(&h.cfg), h.system.Name)
+	party, err := passkey.New(webOrigin(&h.cfg), h.system.Name)
 	if err != nil {
 		h.env.Log.Info("passkeys are off: set web.url to the https address of the web pages", "error", err)
 		return nil
@@ -56,9 +62,34 @@ func newPasskeys(h *server, in *signin.Web) *signin.Passkeys {
 	return in.Passkeys(h.system.Directory.Passkeys, party, h.system.Directory.Secret.Key("passkeys"))
 }
 
-// passkeyOrigin returns the web address to which passkeys are bound: web.url without its path, or the https door at
-// server.name. At localhost the http door counts, because browsers trust it and not the certificate there.
-func passkeyOrigin(cfg *config.Config) string {
+// newOpenID returns the sign-in at the issuer's pages, nil if the settings do not offer it.
+func newOpenID(h *server, in *signin.Web) (*websession.OpenID, error) {
+	c := &h.cfg.OAuth
+	if !c.Web {
+		return nil, nil //nolint:nilnil // off
+	}
+	if h.issuer == nil {
+		return nil, &exitError{exitUsage, errors.New("settings of [oauth]: web needs an issuer")}
+	}
+	secret := ""
+	if c.SecretFile != "" {
+		text, err := os.ReadFile(c.SecretFile)
+		if err != nil {
+			return nil, &exitError{exitUsage, fmt.Errorf("settings of [oauth]: client_secret_file: %w", err)}
+		}
+		secret = strings.TrimSpace(string(text))
+	}
+	name := c.WebName
+	if u, err := url.Parse(c.Issuer); err == nil && name == "" {
+		name = u.Hostname()
+	}
+	client := h.issuer.Client(secret, webOrigin(&h.cfg)+websession.PathOpenIDBack)
+	return &websession.OpenID{OpenID: in.OpenID(client, h.system.Directory.Secret.Key("openid")), Name: name}, nil
+}
+
+// webOrigin returns the address of the web pages, to which passkeys are bound: web.url without its path, or the https
+// door at server.name. At localhost the http door counts, because browsers trust it and not the certificate there.
+func webOrigin(cfg *config.Config) string {
 	if u, err := url.Parse(cfg.Web.URL); err == nil && u.Host != "" {
 		return u.Scheme + "://" + u.Host
 	}

@@ -19,7 +19,7 @@ func TestPasskeyOrigin(t *testing.T) {
 	} {
 		cfg := config.Config{}
 		cfg.Web.URL, cfg.Server.Name, cfg.Doors.HTTP, cfg.Doors.HTTPS = c.url, c.name, c.http, c.https
-		if got := passkeyOrigin(&cfg); got != c.want {
+		if got := webOrigin(&cfg); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 
 	"doublet/env"
 	"doublet/stat"
+	"doublet/test/issuer"
 )
 
 // forger makes tokens with arbitrary headers and signatures.
@@ -101,7 +102,7 @@ func TestForged(t *testing.T) {
 			fmt.Fprintf(w,
 				`{"keys":[{"kty":"RSA","alg":"RS256","use":"sig","kid":"r","n":%q,"e":%q},{"kty":"EC",`+
 					`"crv":"P-256","alg":"ES256","use":"sig","kid":"e","x":%q,"y":%q}]}`,
-				b64(key().N.Bytes()), b64(big.NewInt(int64(key().E)).Bytes()), b64(curve.X.FillBytes(x)),
+				b64(issuer.Key().N.Bytes()), b64(big.NewInt(int64(issuer.Key().E)).Bytes()), b64(curve.X.FillBytes(x)),
 				b64(curve.Y.FillBytes(y)))
 		}
 	}))
@@ -127,15 +128,15 @@ func TestForged(t *testing.T) {
 	}
 	const rsaHead, ecHead = `{"alg":"RS256","kid":"r"}`, `{"alg":"ES256","kid":"e"}`
 	for name, token := range map[string]string{
-		"RS256": f.token(rsaHead, nil, rs256(key())), "ES256": f.token(ecHead, nil, es256(fixed)),
-		"audiences": f.token(rsaHead, claims{"aud": []string{"webshop", "doublet"}}, rs256(key())),
+		"RS256": f.token(rsaHead, nil, rs256(issuer.Key())), "ES256": f.token(ecHead, nil, es256(fixed)),
+		"audiences": f.token(rsaHead, claims{"aud": []string{"webshop", "doublet"}}, rs256(issuer.Key())),
 	} {
 		if who, _, err := v.Verify(bg, token); err != nil || who != "boss@example.com" {
 			t.Errorf("%s: %q %v", name, who, err)
 		}
 	}
-	der, _ := x509.MarshalPKIXPublicKey(&key().PublicKey)
-	pkcs1 := x509.MarshalPKCS1PublicKey(&key().PublicKey)
+	der, _ := x509.MarshalPKIXPublicKey(&issuer.Key().PublicKey)
+	pkcs1 := x509.MarshalPKCS1PublicKey(&issuer.Key().PublicKey)
 	nothing := func(string) []byte { return nil }
 	order := curve.Params().N
 	tokens := map[string]string{
@@ -146,10 +147,10 @@ func TestForged(t *testing.T) {
 		"certificate url":        f.token(`{"alg":"RS256","kid":"mine","x5u":"`+evil.URL+`/c"}`, nil, rs256(own)),
 		"kid is a path":          f.token(`{"alg":"RS256","kid":"../../../../dev/null"}`, nil, rs256(own)),
 		"kid is an url":          f.token(`{"alg":"RS256","kid":"`+evil.URL+`/k"}`, nil, rs256(own)),
-		"unknown critical field": f.token(`{"alg":"RS256","kid":"r","crit":["exp"],"exp":1}`, nil, rs256(key())),
-		"another hash":           f.token(`{"alg":"RS512","kid":"r"}`, nil, rs256(key())),
-		"PSS by name":            f.token(`{"alg":"PS256","kid":"r"}`, nil, rs256(key())),
-		"no algorithm":           f.token(`{"kid":"r"}`, nil, rs256(key())),
+		"unknown critical field": f.token(`{"alg":"RS256","kid":"r","crit":["exp"],"exp":1}`, nil, rs256(issuer.Key())),
+		"another hash":           f.token(`{"alg":"RS512","kid":"r"}`, nil, rs256(issuer.Key())),
+		"PSS by name":            f.token(`{"alg":"PS256","kid":"r"}`, nil, rs256(issuer.Key())),
+		"no algorithm":           f.token(`{"kid":"r"}`, nil, rs256(issuer.Key())),
 		"empty algorithm":        f.token(`{"alg":"","kid":"r"}`, nil, nothing),
 		"curve: nothing":         f.token(ecHead, nil, func(string) []byte { return make([]byte, 64) }),
 		"curve: the order":       f.token(ecHead, nil, func(string) []byte { return fixed(order, order) }),
@@ -161,18 +162,19 @@ func TestForged(t *testing.T) {
 		"curve: short": f.token(ecHead, nil, es256(func(r, s *big.Int) []byte { return fixed(r, s)[:63] })),
 		"curve: r of others": f.token(ecHead, nil,
 			es256(func(r, s *big.Int) []byte { return fixed(new(big.Int).Add(r, big.NewInt(1)), s) })),
-		"not yet":               f.token(rsaHead, claims{"nbf": now.Add(time.Hour).Unix()}, rs256(key())),
-		"over":                  f.token(rsaHead, claims{"exp": now.Add(-time.Second).Unix()}, rs256(key())),
-		"no end":                f.token(rsaHead, claims{"exp": nil}, rs256(key())),
-		"end is text":           f.token(rsaHead, claims{"exp": "tomorrow"}, rs256(key())),
-		"no audience":           f.token(rsaHead, claims{"aud": nil}, rs256(key())),
-		"empty audience":        f.token(rsaHead, claims{"aud": ""}, rs256(key())),
-		"part of the audience":  f.token(rsaHead, claims{"aud": "doublet2"}, rs256(key())),
-		"audience is an object": f.token(rsaHead, claims{"aud": map[string]string{"doublet": "doublet"}}, rs256(key())),
-		"no issuer":             f.token(rsaHead, claims{"iss": nil}, rs256(key())),
-		"issuer with a slash":   f.token(rsaHead, claims{"iss": i.URL + "/"}, rs256(key())),
-		"issuer elsewhere":      f.token(rsaHead, claims{"iss": evil.URL}, rs256(own)),
-		"many parts":            f.token(rsaHead, nil, rs256(key())) + ".x", "encrypted": "e30.e30.e30.e30.e30",
+		"not yet":              f.token(rsaHead, claims{"nbf": now.Add(time.Hour).Unix()}, rs256(issuer.Key())),
+		"over":                 f.token(rsaHead, claims{"exp": now.Add(-time.Second).Unix()}, rs256(issuer.Key())),
+		"no end":               f.token(rsaHead, claims{"exp": nil}, rs256(issuer.Key())),
+		"end is text":          f.token(rsaHead, claims{"exp": "tomorrow"}, rs256(issuer.Key())),
+		"no audience":          f.token(rsaHead, claims{"aud": nil}, rs256(issuer.Key())),
+		"empty audience":       f.token(rsaHead, claims{"aud": ""}, rs256(issuer.Key())),
+		"part of the audience": f.token(rsaHead, claims{"aud": "doublet2"}, rs256(issuer.Key())),
+		"audience is an object": f.token(rsaHead, claims{"aud": map[string]string{"doublet": "doublet"}},
+			rs256(issuer.Key())),
+		"no issuer":           f.token(rsaHead, claims{"iss": nil}, rs256(issuer.Key())),
+		"issuer with a slash": f.token(rsaHead, claims{"iss": i.URL + "/"}, rs256(issuer.Key())),
+		"issuer elsewhere":    f.token(rsaHead, claims{"iss": evil.URL}, rs256(own)),
+		"many parts":          f.token(rsaHead, nil, rs256(issuer.Key())) + ".x", "encrypted": "e30.e30.e30.e30.e30",
 		"JSON serialisation": `{"payload":"e30","signatures":[]}`,
 		"huge header": b64([]byte(`{"alg":"RS256","kid":"r","x":"`+strings.Repeat("x", maxToken)+`"}`)) +
 			".e30.e30",
@@ -183,7 +185,7 @@ func TestForged(t *testing.T) {
 	}
 	for name, secret := range map[string][]byte{
 		"PEM": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), "DER": der,
-		"PKCS1 PEM": pem.EncodeToMemory(&pem.Block{Type: "RSA PUBLIC KEY", Bytes: pkcs1}), "n": key().N.Bytes(),
+		"PKCS1 PEM": pem.EncodeToMemory(&pem.Block{Type: "RSA PUBLIC KEY", Bytes: pkcs1}), "n": issuer.Key().N.Bytes(),
 		"nothing": nil,
 	} {
 		for _, kid := range []string{"r", "e", ""} {
@@ -203,40 +205,40 @@ func TestForged(t *testing.T) {
 // TestRotation checks that a new key of the issuer is accepted after a while, and a withdrawn key is rejected.
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	fix, i := env.Test(t), newIssuer(t)
+	fix, i := env.Test(t), issuer.New(t)
 	fix.Env.Dial = env.Real(nil).Dial
 	v, err := New(fix.Env, Options{Issuer: i.URL, Audience: "doublet", Stats: stat.New(fix.Clock)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := i.token(fix.Clock.Now(), claims{"exp": fix.Clock.Now().Add(24 * time.Hour).Unix()})
+	old := i.Token(fix.Clock.Now(), claims{"exp": fix.Clock.Now().Add(24 * time.Hour).Unix()})
 	if _, _, err := v.Verify(bg, old); err != nil {
 		t.Fatal(err)
 	}
-	i.rotate("two")
+	i.Rotate("two")
 	fix.Time.Advance(again)
-	if _, _, err := v.Verify(bg, i.token(fix.Clock.Now(), nil)); err != nil {
+	if _, _, err := v.Verify(bg, i.Token(fix.Clock.Now(), nil)); err != nil {
 		t.Error("the new key:", err)
 	}
 	if _, _, err := v.Verify(bg, old); !errors.Is(err, ErrToken) {
 		t.Error("the withdrawn key:", err)
 	}
 	// No token with the new key may have arrived yet.
-	old = i.token(fix.Clock.Now(), claims{"exp": fix.Clock.Now().Add(24 * time.Hour).Unix()})
+	old = i.Token(fix.Clock.Now(), claims{"exp": fix.Clock.Now().Add(24 * time.Hour).Unix()})
 	if _, _, err := v.Verify(bg, old); err != nil {
 		t.Fatal(err)
 	}
-	i.rotate("three")
+	i.Rotate("three")
 	fix.Time.Advance(renewed)
 	if _, _, err := v.Verify(bg, old); !errors.Is(err, ErrToken) {
 		t.Error("a key withdrawn in silence:", err)
 	}
 	// If the issuer does not answer, its last known keys stay valid.
-	last := i.token(fix.Clock.Now(), claims{"exp": fix.Clock.Now().Add(24 * time.Hour).Unix()})
+	last := i.Token(fix.Clock.Now(), claims{"exp": fix.Clock.Now().Add(24 * time.Hour).Unix()})
 	if _, _, err := v.Verify(bg, last); err != nil {
 		t.Fatal(err)
 	}
-	i.down.Store(true)
+	i.Down.Store(true)
 	fix.Time.Advance(renewed)
 	if _, _, err := v.Verify(bg, last); err != nil {
 		t.Error("while the issuer is away:", err)

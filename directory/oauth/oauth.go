@@ -1,6 +1,6 @@
 // Package oauth verifies tokens that an OpenID Connect issuer gave to a person's mail program: signed JWTs, for this
 // server, not expired. It fetches the issuer's keys over HTTPS and caches them. It requests a document at most every 30
-// seconds, whatever tokens arrive.
+// seconds, whatever tokens arrive. At web pages the issuer signs people in itself (Client).
 package oauth
 
 import (
@@ -20,6 +20,7 @@ import (
 	"doublet/stat"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
 )
 
 // ErrToken reports a token that is malformed, forged or expired, for another audience, or without a usable name.
@@ -57,12 +58,18 @@ type Verifier struct {
 	opt    Options
 	client *http.Client
 
-	mu       sync.Mutex // held while the configuration is fetched
-	verifier *oidc.IDTokenVerifier
-	failed   error
-	asked    time.Time
+	mu     sync.Mutex // held while the configuration is fetched
+	known  *configuration
+	failed error
+	asked  time.Time
 
 	good, refused, trouble *stat.Counter
+}
+
+// configuration is the configuration of the issuer.
+type configuration struct {
+	verifier *oidc.IDTokenVerifier
+	endpoint oauth2.Endpoint
 }
 
 // New returns a Verifier. It fetches the issuer's configuration only when the first token arrives.
@@ -115,31 +122,43 @@ func (v *Verifier) Discovery() string {
 // Verify returns the name in a token and the time when the token expires. ErrToken means that the token is invalid. Any
 // other error means that the issuer could not be asked.
 func (v *Verifier) Verify(ctx context.Context, token string) (name string, ends time.Time, err error) {
-	if len(token) > maxToken || strings.Count(token, ".") != 2 {
-		v.refused.Inc()
-		return "", ends, fmt.Errorf("%w: not a signed token", ErrToken)
-	}
-	verifier, err := v.issuer(ctx)
-	if err != nil {
-		v.trouble.Inc()
+	t, name, err := v.verify(ctx, token)
+	if v.count(err); err != nil {
 		return "", ends, err
 	}
-	t, err := verifier.Verify(oidc.ClientContext(ctx, v.client), token)
+	return name, t.Expiry, nil
+}
+
+// count counts the result of a token.
+func (v *Verifier) count(err error) {
+	switch {
+	case err == nil:
+		v.good.Inc()
+	case errors.Is(err, ErrToken):
+		v.refused.Inc()
+	default:
+		v.trouble.Inc()
+	}
+}
+
+func (v *Verifier) verify(ctx context.Context, token string) (t *oidc.IDToken, name string, err error) {
+	if len(token) > maxToken || strings.Count(token, ".") != 2 {
+		return nil, "", fmt.Errorf("%w: not a signed token", ErrToken)
+	}
+	known, err := v.issuer(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	t, err = known.verifier.Verify(oidc.ClientContext(ctx, v.client), token)
 	if err != nil {
 		var net *url.Error
 		if errors.As(err, &net) || strings.Contains(err.Error(), "fetching keys") {
-			v.trouble.Inc()
-			return "", ends, fmt.Errorf("oauth: keys of %s: %w", v.opt.Issuer, err)
+			return nil, "", fmt.Errorf("oauth: keys of %s: %w", v.opt.Issuer, err)
 		}
-		v.refused.Inc()
-		return "", ends, fmt.Errorf("%w: %w", ErrToken, err)
+		return nil, "", fmt.Errorf("%w: %w", ErrToken, err)
 	}
-	if name, err = v.name(t); err != nil {
-		v.refused.Inc()
-		return "", ends, err
-	}
-	v.good.Inc()
-	return name, t.Expiry, nil
+	name, err = v.name(t)
+	return t, name, err
 }
 
 // name returns the claim of a verified token.
@@ -159,29 +178,32 @@ func (v *Verifier) name(t *oidc.IDToken) (string, error) {
 	return name, nil
 }
 
-// issuer returns the verifier with the issuer's current configuration, and renews it hourly. If a renewal fails, it
-// keeps the old one and retries after five minutes.
-func (v *Verifier) issuer(ctx context.Context) (*oidc.IDTokenVerifier, error) {
+// issuer returns the issuer's configuration, and renews it hourly. If a renewal fails, it keeps the old one and retries
+// after five minutes.
+func (v *Verifier) issuer(ctx context.Context) (*configuration, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := v.env.Clock.Now()
-	if v.verifier != nil && now.Sub(v.asked) < renewed || v.failed != nil && now.Sub(v.asked) < again {
-		return v.verifier, v.failed
+	if v.known != nil && now.Sub(v.asked) < renewed || v.failed != nil && now.Sub(v.asked) < again {
+		return v.known, v.failed
 	}
 	// A client that disconnects must not cancel the request for the others.
 	provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), v.client), v.opt.Issuer)
-	if err != nil && v.verifier != nil {
+	if err != nil && v.known != nil {
 		v.trouble.Inc()
 		v.asked = now.Add(10*again - renewed)
-		return v.verifier, nil
+		return v.known, nil
 	}
 	v.asked = now
 	if v.failed = err; err != nil {
 		v.failed = fmt.Errorf("oauth: issuer %s: %w", v.opt.Issuer, err)
 		return nil, v.failed
 	}
-	v.verifier = provider.Verifier(&oidc.Config{ClientID: v.opt.Audience, Now: v.env.Clock.Now})
-	return v.verifier, nil
+	v.known = &configuration{
+		verifier: provider.Verifier(&oidc.Config{ClientID: v.opt.Audience, Now: v.env.Clock.Now}),
+		endpoint: endpointOf(provider),
+	}
+	return v.known, nil
 }
 
 // keeper is a transport that caches responses for a short time. Without it, tokens with unknown keys would make this
@@ -211,19 +233,11 @@ func (k *keeper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !protected(r.URL) {
 		return nil, fmt.Errorf("oauth: %s: the issuer's documents must come over https", key)
 	}
-	now := k.env.Clock.Now()
-	k.mu.Lock()
-	a := k.kept[key]
-	k.mu.Unlock()
-	if a == nil || now.Sub(a.at) >= again {
+	var a *answer
+	if r.Method == http.MethodGet {
+		a = k.cached(key, r)
+	} else {
 		a = k.ask(r)
-		a.at = now
-		k.mu.Lock()
-		if len(k.kept) >= maxKept {
-			clear(k.kept)
-		}
-		k.kept[key] = a
-		k.mu.Unlock()
 	}
 	if a.err != nil {
 		return nil, a.err
@@ -234,6 +248,25 @@ func (k *keeper) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body:          io.NopCloser(strings.NewReader(a.body)),
 		ContentLength: int64(len(a.body)), Request: r,
 	}, nil
+}
+
+func (k *keeper) cached(key string, r *http.Request) *answer {
+	now := k.env.Clock.Now()
+	k.mu.Lock()
+	a := k.kept[key]
+	k.mu.Unlock()
+	if a != nil && now.Sub(a.at) < again {
+		return a
+	}
+	a = k.ask(r)
+	a.at = now
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.kept) >= maxKept {
+		clear(k.kept)
+	}
+	k.kept[key] = a
+	return a
 }
 
 func (k *keeper) ask(r *http.Request) *answer {

@@ -62,6 +62,7 @@ const (
 	itemAfter      = "After"
 	itemBucket     = "Bucket"
 	itemPasskey    = "Passkey"
+	itemIssuer     = "Issuer"
 	itemCounter    = "SignatureCounter"
 )
 
@@ -146,14 +147,17 @@ const maxText = 200
 func short(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxText)], "") }
 
 func (s *Session) items(hash []byte) note.Items {
-	var after, passkey note.Value
+	var after, passkey, issuer note.Value
 	if s.After != "" {
 		after = note.Text(s.After)
 	}
 	if s.Passkey != "" {
 		passkey = note.Text(s.Passkey)
 	}
-	return note.Items(nil).With(itemAfter, after).With(itemPasskey, passkey).
+	if s.Issuer != "" {
+		issuer = note.Text(s.Issuer)
+	}
+	return note.Items(nil).With(itemAfter, after).With(itemPasskey, passkey).With(itemIssuer, issuer).
 		With(itemForm, note.Text(formSession)).With(itemPerson, note.Text(s.Person.String())).
 		With(itemHash, note.Binary(hash)).With(itemPasswordID, note.Text(s.PasswordID)).With(itemSecond,
 		note.Bool(s.Second)).With(itemKeep, note.Bool(s.Keep)).
@@ -174,6 +178,7 @@ func readSession(r *store.Reader, id note.ID) (s Session, hash []byte, err error
 		Created: unix(items.Get(itemCreated)), Used: unix(items.Get(itemUsed)), Ends: unix(items.Get(itemEnds)),
 		Address: items.Get(itemAddress).AsText(), Agent: items.Get(itemAgent).AsText(),
 		After: items.Get(itemAfter).AsText(), Passkey: items.Get(itemPasskey).AsText(),
+		Issuer: items.Get(itemIssuer).AsText(),
 	}
 	if s.Person, err = note.ParseUNID(items.Get(itemPerson).AsText()); err != nil {
 		return s, nil, fmt.Errorf("%w: session %s", store.ErrDamaged, u)

@@ -74,6 +74,8 @@ type Session struct {
 	PasswordID string
 	// Passkey is the ID of the passkey (directory.Passkey) with which the session began, "" for a password.
 	Passkey string
+	// Issuer is the URL of the OpenID Connect issuer that signed the person in, "" for a password or a passkey.
+	Issuer string
 	// Second reports that the session began with a second factor. Keep reports that the browser keeps its cookie when
 	// it is closed.
 	Second, Keep bool
@@ -206,7 +208,7 @@ func (x *Service) CheckCSRF(token, csrf string) bool {
 }
 
 // Begin begins a session and returns its token, which is not stored. The caller sets Person, PasswordID, Passkey,
-// Second, Keep, Address and Agent.
+// Issuer, Second, Keep, Address and Agent.
 func (x *Service) Begin(ctx context.Context, s Session) (string, Session, error) {
 	var raw [tokenBytes]byte
 	x.env.Fill(raw[:])

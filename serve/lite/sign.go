@@ -19,6 +19,13 @@ type signInPage struct {
 	User, To string
 	Code     bool
 	Kept     []field
+	// Issuer is the name of the issuer at which people may sign in, "" without one.
+	Issuer string
+}
+
+// signIn returns the content of the sign-in page. to is the path to go to afterwards.
+func (v *visit) signIn(to string) *signInPage {
+	return &signInPage{frame: v.frame("signIn"), To: to, Issuer: v.s.session.IssuerName()}
 }
 
 // field is a form field to pass on to the next form.
@@ -32,8 +39,7 @@ const keptPrefix = "kept-"
 
 func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 	v := s.visit(w, r)
-	s.show(w, http.StatusOK, "signin.html", &signInPage{frame: v.frame("signIn"),
-		To: localPath(r.URL.Query().Get("to"))})
+	s.show(w, http.StatusOK, "signin.html", v.signIn(localPath(r.URL.Query().Get("to"))))
 }
 
 // localPath returns to if it is a path of this client, or "".
@@ -83,7 +89,8 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		status, _ := websession.Why(err)
-		p := &signInPage{frame: v.frame("signIn"), User: shown.User, To: localPath(f.Get("to")), Code: true}
+		p := v.signIn(localPath(f.Get("to")))
+		p.User, p.Code = shown.User, true
 		for _, name := range keptFields {
 			for _, value := range f.Values[keptPrefix+name] {
 				p.Kept = append(p.Kept, field{keptPrefix + name, value})
@@ -124,7 +131,7 @@ func (s *Server) keptRequest(r *http.Request, f *form, id *websession.Identity) 
 // askWho shows the sign-in page after a request without a valid session. It preserves what the user wrote.
 func (s *Server) askWho(v *visit, err error, f *form) {
 	status, _ := websession.Why(err)
-	p := &signInPage{frame: v.frame("signIn"), To: Path}
+	p := v.signIn(Path)
 	key := signInError(err)
 	if errors.Is(err, websession.ErrNobody) {
 		key = "formOld"

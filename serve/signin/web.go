@@ -72,9 +72,10 @@ type Proved struct {
 	// Credential identifies the credential of the sign-in (see Good).
 	Credential string
 	// PasswordID identifies the account's password. Passkey is the ID of the passkey that was used, "" without one.
-	// Second reports that a second factor was used. Only Person and Passkeys.SignIn set them.
-	PasswordID, Passkey string
-	Second              bool
+	// Issuer is the URL of the issuer that signed the person in, "" without one. Second reports that a second factor
+	// was used. Only Person, Passkeys.SignIn and OpenID.Finish set them.
+	PasswordID, Passkey, Issuer string
+	Second                      bool
 }
 
 // Person signs a person in with the account's password and, if they have a second factor, a code of it or a recovery

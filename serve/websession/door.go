@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"doublet/directory"
+	"doublet/directory/passkey"
 	"doublet/directory/session"
 	"doublet/note"
 	"doublet/serve/signin"
@@ -22,6 +23,7 @@ const (
 	PathAccount    = "/auth/"
 	PathSignIn     = "/auth/sign-in"
 	PathSignOut    = "/auth/sign-out"
+	pathWays       = "/auth/ways"
 	PathSession    = "/auth/session"
 	PathSessions   = "/auth/sessions"
 	pathEnd        = "/auth/sessions/end"
@@ -63,19 +65,23 @@ func (x *Service) Handler() http.Handler {
 	})
 	show(PathSession, x.showSession)
 	show(PathSessions, x.listSessions)
-	show(PathTOTP, x.showTOTP)
+	f := totpDoor{x}
+	show(PathTOTP, f.show)
 	do(pathEnd, x.endSessions)
-	do(pathTOTPBegin, x.beginTOTP)
-	do(pathTOTPGood, x.confirmTOTP)
-	do(pathTOTPOff, x.endTOTP)
-	do(pathTOTPBackup, x.newRecovery)
+	do(pathTOTPBegin, f.begin)
+	do(pathTOTPGood, f.confirm)
+	do(pathTOTPOff, f.end)
+	do(pathTOTPBackup, f.recovery)
 	p := passkeyDoor{x}
-	mux.HandleFunc("GET "+pathPasskey, p.request)
+	mux.HandleFunc("GET "+pathWays, x.ways)
 	mux.HandleFunc("POST "+pathPasskey, p.signIn)
 	show(pathPasskeys, p.allowed(p.list))
 	do(pathPasskeyBegin, p.allowed(p.options))
 	do(pathPasskeyAdd, p.allowed(p.add))
 	do(pathPasskeyRemove, p.allowed(p.remove))
+	o := openIDDoor{x}
+	mux.HandleFunc("GET "+PathOpenID, o.begin)
+	mux.HandleFunc("GET "+PathOpenIDBack, o.back)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxInput)
 		mux.ServeHTTP(w, r)
@@ -204,7 +210,7 @@ func (x *Service) fail(w http.ResponseWriter, r *http.Request, in *input, id *Id
 		x.Refuse(w, r, err)
 	case in.JSON:
 		writeJSON(w, p.Status, "application/problem+json", p)
-	case id == nil && p.Status == http.StatusUnauthorized && r.URL.Path != PathSignIn:
+	case id == nil && errors.Is(err, ErrNobody):
 		http.Redirect(w, r, PathSignIn, http.StatusSeeOther)
 	default:
 		x.logTrouble(r, p, err)
@@ -215,6 +221,49 @@ func (x *Service) fail(w http.ResponseWriter, r *http.Request, in *input, id *Id
 		x.page(w, r, p.Status, pageData{SignIn: p.Error != "clear", said: p.text, value: p.value, Bad: true,
 			User: in.User, To: localPath(in.To)})
 	}
+}
+
+// ways lists the ways to sign in other than with a password, for a page.
+type ways struct {
+	// Passkey holds the options with which a browser shows a passkey.
+	Passkey *passkey.Request `json:"passkey,omitempty"`
+	OpenID  *openIDWay       `json:"openid,omitempty"`
+}
+
+type openIDWay struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+}
+
+// ways responds with the ways to sign in.
+func (x *Service) ways(w http.ResponseWriter, r *http.Request) {
+	var out ways
+	err := x.mayBegin(r)
+	if err == nil && x.opt.Passkeys != nil {
+		var options passkey.Request
+		options, err = x.opt.Passkeys.Request()
+		out.Passkey = &options
+	}
+	if err != nil {
+		x.fail(w, r, &input{JSON: true}, nil, err)
+		return
+	}
+	if x.opt.OpenID != nil {
+		out.OpenID = &openIDWay{x.opt.OpenID.Name, PathOpenID}
+	}
+	writeJSON(w, http.StatusOK, "application/json", out)
+}
+
+// mayBegin rejects requests that cannot begin a session.
+func (x *Service) mayBegin(r *http.Request) error {
+	switch {
+	case !signin.Protected(r):
+		return ErrClear
+	case !ours(r):
+		x.foreign.Inc()
+		return ErrForeign
+	}
+	return nil
 }
 
 func (x *Service) signInPage(w http.ResponseWriter, r *http.Request) {
@@ -266,13 +315,10 @@ type Shown struct {
 // SignIn starts a session for a page of this server. It is always a new one, and the browser's old one ends. SignIn
 // sets the cookie on w. It returns the errors of this package and of package signin; see Why.
 func (x *Service) SignIn(w http.ResponseWriter, r *http.Request, in Shown) (*Identity, error) {
-	switch {
-	case !signin.Protected(r):
-		return nil, ErrClear
-	case !ours(r):
-		x.foreign.Inc()
-		return nil, ErrForeign
-	case in.User == "" || in.Password == "":
+	if err := x.mayBegin(r); err != nil {
+		return nil, err
+	}
+	if in.User == "" || in.Password == "" {
 		return nil, bad("namePassword")
 	}
 	proved, err := x.in.Person(r.Context(), signin.OfRequest(r), in.User, in.Password, in.Code)
@@ -316,7 +362,8 @@ func (x *Service) begin(w http.ResponseWriter, r *http.Request, p *signin.Proved
 		address = a.String()
 	}
 	token, s, err := x.sessions.Begin(r.Context(), session.Session{
-		Person: p.Who.Person, PasswordID: p.PasswordID, Passkey: p.Passkey, Second: p.Second, Keep: keep,
+		Person: p.Who.Person, PasswordID: p.PasswordID, Passkey: p.Passkey, Issuer: p.Issuer,
+		Second: p.Second, Keep: keep,
 		Address: address, Agent: r.UserAgent(),
 	})
 	if err != nil {
@@ -425,7 +472,7 @@ func (x *Service) listSessions(_ http.ResponseWriter, r *http.Request, id *Ident
 	list, err := x.sessions.List(r.Context(), id.Who.Person, maxSessions)
 	out := []sessionInfo{}
 	for i := range list {
-		if !stale(&list[i], &id.Person) {
+		if !x.stale(&list[i], &id.Person) {
 			out = append(out, infoOf(&list[i], id.Session.ID))
 		}
 	}

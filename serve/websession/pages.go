@@ -24,6 +24,10 @@ type pageData struct {
 	// SignIn shows the sign-in form. User is the name to fill in, and To the address to redirect to afterwards.
 	SignIn   bool
 	User, To string
+	// OpenID is the issuer at which people may sign in, nil without one.
+	OpenID *OpenID
+	// Leads makes the page lead on to To by itself.
+	Leads bool
 	// The following fields show the account of the signed-in user.
 	Name, CSRF string
 	Sessions   []sessionInfo
@@ -34,6 +38,7 @@ type pageData struct {
 }
 
 func (x *Service) page(w http.ResponseWriter, r *http.Request, status int, p pageData) {
+	p.OpenID = x.opt.OpenID
 	p.Server, p.Speech = x.opt.Server, speech.Of(r, x.env.Clock.Now())
 	if p.said != "" {
 		p.Said = p.T(p.said, p.value)
@@ -68,7 +73,7 @@ func (x *Service) accountPage(w http.ResponseWriter, r *http.Request, status int
 		var now Identity
 		if now.Account, now.Person, err = x.in.Known(r.Context(), id.Who.Person); err == nil {
 			var s result
-			if s, err = x.showTOTP(w, r, &now, nil); err == nil {
+			if s, err = (totpDoor{x}).show(w, r, &now, nil); err == nil {
 				t := s.value.(totpStatus)
 				p.TOTP = &t
 			}

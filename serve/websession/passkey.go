@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"doublet/directory"
-	"doublet/directory/passkey"
 	"doublet/serve/signin"
 )
 
@@ -42,34 +41,6 @@ func (x passkeyDoor) allowed(fn action) action {
 	}
 }
 
-// request responds with the options with which a browser shows a passkey.
-func (x passkeyDoor) request(w http.ResponseWriter, r *http.Request) {
-	var options passkey.Request
-	err := x.admit(r)
-	if err == nil {
-		options, err = x.opt.Passkeys.Request()
-	}
-	if err != nil {
-		x.fail(w, r, &input{JSON: true}, nil, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, "application/json", options)
-}
-
-// admit rejects requests of people who cannot sign in with a passkey here.
-func (x passkeyDoor) admit(r *http.Request) error {
-	switch {
-	case x.opt.Passkeys == nil:
-		return errPasskeysOff
-	case !signin.Protected(r):
-		return ErrClear
-	case !ours(r):
-		x.foreign.Inc()
-		return ErrForeign
-	}
-	return nil
-}
-
 // signIn starts a session with a passkey. It is always a new one, and the browser's old one ends.
 func (x passkeyDoor) signIn(w http.ResponseWriter, r *http.Request) {
 	in, err := readInput(w, r)
@@ -85,7 +56,10 @@ func (x passkeyDoor) signIn(w http.ResponseWriter, r *http.Request) {
 }
 
 func (x passkeyDoor) enter(w http.ResponseWriter, r *http.Request, in *input) (*Identity, error) {
-	if err := x.admit(r); err != nil {
+	if x.opt.Passkeys == nil {
+		return nil, errPasskeysOff
+	}
+	if err := x.mayBegin(r); err != nil {
 		return nil, err
 	}
 	proved, err := x.opt.Passkeys.SignIn(r.Context(), signin.OfRequest(r), in.Credential)

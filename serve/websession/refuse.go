@@ -52,6 +52,8 @@ func refusal(err error) problem {
 		{signin.ErrCode, http.StatusUnauthorized, "code", "factorCode"},
 		{signin.ErrWrongCode, http.StatusUnauthorized, "wrong code", "factorWrong"},
 		{signin.ErrPasskey, http.StatusUnauthorized, "passkey", "passkeyWrong"},
+		{signin.ErrIssuer, http.StatusUnauthorized, "issuer", "openIDWrong"},
+		{signin.ErrStranger, http.StatusForbidden, "stranger", "openIDNobody"},
 		{signin.ErrLate, http.StatusUnauthorized, "late", "tookLong"},
 		{signin.ErrApp, http.StatusForbidden, "app password", "appPasswordNot"},
 		{signin.ErrCredentials, http.StatusUnauthorized, "credentials", "credentials"},

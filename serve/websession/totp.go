@@ -46,7 +46,10 @@ type recoveryCodes struct {
 	CSRF string `json:"csrf,omitempty"`
 }
 
-func (x *Service) showTOTP(_ http.ResponseWriter, r *http.Request, id *Identity, _ *input) (result, error) {
+// totpDoor is the part of a Service that serves the paths of the second factor.
+type totpDoor struct{ *Service }
+
+func (x totpDoor) show(_ http.ResponseWriter, r *http.Request, id *Identity, _ *input) (result, error) {
 	p := &id.Person
 	out := totpStatus{On: p.HasTOTP(), Since: p.TOTP, RecoveryCodes: p.RecoveryCodes()}
 	wrong, err := x.sessions.WrongCodes(r.Context(), id.Who.Person)
@@ -72,8 +75,8 @@ func (x *Service) again(r *http.Request, id *Identity, in *input) error {
 // ticketLife is the time that a user has to set up their device.
 const ticketLife = 15 * time.Minute
 
-// beginTOTP creates a secret for a user's device.
-func (x *Service) beginTOTP(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
+// begin creates a secret for a user's device.
+func (x totpDoor) begin(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 	if err := x.again(r, id, in); err != nil {
 		return result{}, err
 	}
@@ -122,9 +125,9 @@ func (k ticketKey) open(id *Identity, text string, now time.Time) ([]byte, error
 	return b[:totp.SecretLen], nil
 }
 
-// confirmTOTP enables the second factor after the device has generated a valid code. It starts a new session for the
+// confirm enables the second factor after the device has generated a valid code. It starts a new session for the
 // browser and ends all others.
-func (x *Service) confirmTOTP(w http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
+func (x totpDoor) confirm(w http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 	ctx := r.Context()
 	secret, err := ticketKey(x.opt.Key).open(id, in.Ticket, x.env.Clock.Now())
 	if err != nil {
@@ -149,7 +152,7 @@ func (x *Service) confirmTOTP(w http.ResponseWriter, r *http.Request, id *Identi
 		return result{}, err
 	}
 	proved := signin.Proved{Account: account, PasswordID: p.PasswordID, Second: true}
-	fresh, err := x.begin(w, r, &proved, id.Session.Keep)
+	fresh, err := x.Service.begin(w, r, &proved, id.Session.Keep)
 	if err != nil {
 		return result{}, err
 	}
@@ -161,8 +164,8 @@ func (x *Service) confirmTOTP(w http.ResponseWriter, r *http.Request, id *Identi
 	return result{value: recoveryCodes{codes, x.sessions.CSRF(fresh.token)}, codes: codes, said: "factorOn"}, nil
 }
 
-// endTOTP disables the second factor.
-func (x *Service) endTOTP(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
+// end disables the second factor.
+func (x totpDoor) end(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 	if err := x.again(r, id, in); err != nil {
 		return result{}, err
 	}
@@ -177,8 +180,8 @@ func (x *Service) endTOTP(_ http.ResponseWriter, r *http.Request, id *Identity, 
 	return result{value: done{"the second factor is off"}, said: "factorOff"}, nil
 }
 
-// newRecovery creates new recovery codes for a user.
-func (x *Service) newRecovery(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
+// recovery creates new recovery codes for a user.
+func (x totpDoor) recovery(_ http.ResponseWriter, r *http.Request, id *Identity, in *input) (result, error) {
 	if err := x.again(r, id, in); err != nil {
 		return result{}, err
 	}

@@ -48,7 +48,9 @@ type Options struct {
 	Key []byte
 	// Passkeys is nil if nobody may sign in with passkeys.
 	Passkeys *signin.Passkeys
-	Stats    *stat.Tree
+	// OpenID is nil if nobody may sign in with an issuer.
+	OpenID *OpenID
+	Stats  *stat.Tree
 }
 
 // Mate is another member of the cluster, which serves the same users.
@@ -219,7 +221,7 @@ func (x *Service) browser(r *http.Request, token string) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	if stale(&s, &p) {
+	if x.stale(&s, &p) {
 		x.over.Inc()
 		return nil, ErrNobody
 	}
@@ -228,12 +230,17 @@ func (x *Service) browser(r *http.Request, token string) (*Identity, error) {
 }
 
 // stale reports whether a session is invalid: the password has changed since, the passkey of its beginning was removed,
-// or it began without the second factor that the user now has.
-func stale(s *session.Session, p *directory.Person) bool {
-	if s.Passkey != "" {
-		return s.PasswordID != p.PasswordID || !p.HasPasskey(s.Passkey)
+// the issuer that began it no longer signs people in here, or it began without the second factor that the user now has.
+func (x *Service) stale(s *session.Session, p *directory.Person) bool {
+	switch {
+	case s.PasswordID != p.PasswordID:
+		return true
+	case s.Issuer != "":
+		return x.opt.OpenID == nil || s.Issuer != x.opt.OpenID.Issuer()
+	case s.Passkey != "":
+		return !p.HasPasskey(s.Passkey)
 	}
-	return s.PasswordID != p.PasswordID || !p.HasPassword || p.HasTOTP() && !s.Second
+	return !p.HasPassword || p.HasTOTP() && !s.Second
 }
 
 // Good checks whether a credential is still valid. It returns nil, ErrNobody, or an error of package signin.
@@ -254,7 +261,7 @@ func (x *Service) Good(ctx context.Context, person note.UNID, credential string)
 		return err
 	}
 	_, p, err := x.in.Known(ctx, person)
-	if err == nil && stale(&s, &p) {
+	if err == nil && x.stale(&s, &p) {
 		err = ErrNobody
 	}
 	return err

@@ -376,6 +376,10 @@ type OAuth struct {
 	Issuer   string `toml:"issuer" default:""`
 	Audience string `toml:"audience" default:""`
 	Claim    string `toml:"claim" default:"email"`
+	// Web and the settings below apply to the web pages.
+	Web        bool   `toml:"web" default:"false"`
+	WebName    string `toml:"web_name" default:""`
+	SecretFile string `toml:"client_secret_file" default:""`
 }
 
 // Log is the section [log].

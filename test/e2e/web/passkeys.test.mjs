@@ -99,10 +99,10 @@ test("a person adds a passkey, signs in with it without a name, and removes it",
 test("where passkeys do not work, none are offered", async () => {
   const address = base.replace("localhost", "127.0.0.1");
   const page = await open({ at: address });
-  const answer = page.waitForResponse((r) => r.url() === `${address}/auth/passkey`);
+  const answer = page.waitForResponse((r) => r.url() === `${address}/auth/ways`);
   await page.goto(address);
   await page.waitForSelector("input[name=user]");
-  assert.equal((await (await answer).json()).origin, at);
+  assert.equal((await (await answer).json()).passkey.origin, at);
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
   assert.equal(await page.locator("button:has-text('passkey')").count(), 0);
   await page.context().close();

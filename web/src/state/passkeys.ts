@@ -55,21 +55,23 @@ const why = (e: unknown): Failed => {
   return { why: name === "InvalidStateError" ? "have" : name === "SecurityError" ? "elsewhere" : "cancelled" };
 };
 
-/** The host that passkeys are bound to, undefined where this browser or this address has none. */
-export async function passkeyHost(): Promise<string | undefined> {
-  if (!("PublicKeyCredential" in window)) return undefined;
-  const options = await request().catch(() => undefined);
-  return options?.origin === location.origin ? options.publicKey.rpId : undefined;
+/** The ways to sign in besides a password. */
+interface Ways {
+  passkey?: RequestJSON;
+  openid?: { name: string; path: string };
 }
 
-async function request(): Promise<RequestJSON | undefined> {
-  const response = await fetch("/auth/passkey", { headers: { Accept: "application/json" }, credentials: "same-origin" });
-  return response.ok ? ((await response.json()) as RequestJSON) : undefined;
+export async function waysToSignIn(): Promise<Ways> {
+  const response = await fetch("/auth/ways", { headers: { Accept: "application/json" }, credentials: "same-origin" }).catch(() => undefined);
+  return response?.ok ? ((await response.json()) as Ways) : {};
 }
+
+/** The host that passkeys are bound to, undefined where this browser or this address has none. */
+export const passkeyHost = ({ passkey }: Ways): string | undefined => ("PublicKeyCredential" in window && passkey?.origin === location.origin ? passkey.publicKey.rpId : undefined);
 
 /** Signs in with the passkey that a person chooses; undefined, or why not. */
 export async function signInWithPasskey(keep: boolean): Promise<SignInProblem | Failed | undefined> {
-  const options = await request().catch(() => undefined);
+  const options = (await waysToSignIn()).passkey;
   if (!options) return { error: "offline", detail: "" };
   let credential: Credential | null;
   try {

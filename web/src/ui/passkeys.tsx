@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { addPasskey, passkeyHost, readPasskeys, removePasskey, type Failed, type Passkey } from "../state/passkeys";
+import { addPasskey, passkeyHost, readPasskeys, removePasskey, waysToSignIn, type Failed, type Passkey } from "../state/passkeys";
 import { say } from "../state/screen";
 import { attempt, type SignInProblem } from "../state/session";
 import { fullDate, t } from "../text";
@@ -44,9 +44,9 @@ export function Passkeys({ name }: { name: string }) {
   const open = useSignal<"add" | Passkey | null>(null);
   const read = () => void attempt(async () => (list.value = await readPasskeys()));
   useEffect(() => {
-    void passkeyHost().then((h) => {
-      host.value = h ?? "";
-      if (h) read();
+    void waysToSignIn().then((ways) => {
+      host.value = passkeyHost(ways) ?? "";
+      if (host.value) read();
     });
   }, []);
   if (!host.value) return null;

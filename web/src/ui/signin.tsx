@@ -5,7 +5,7 @@ import { t } from "../text";
 import { DominoFace } from "./icons";
 import { lazy, Suspense } from "./lazy";
 
-const PasskeyButton = lazy(() => import("./passkey").then((m) => m.PasskeyButton));
+const OtherWays = lazy(() => import("./ways").then((m) => m.OtherWays));
 
 export function SignIn() {
   return <main class="gate"><Card /></main>;
@@ -78,7 +78,7 @@ function Card({ again }: { again?: boolean }) {
           {t("staySignedIn")}
         </label>
         <button class="button primary" disabled={busy.value}>{t("signIn")}</button>
-        <Suspense><PasskeyButton stays={() => keep.current?.checked ?? false} say={(what) => (said.value = what)} /></Suspense>
+        <Suspense><OtherWays stays={() => keep.current?.checked ?? false} say={(what) => (said.value = what)} /></Suspense>
         {!again && <a class="other-way" href="/lite/">{t("liteMode")}</a>}
       </form>
   );

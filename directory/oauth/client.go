@@ -1,0 +1,119 @@
+package oauth
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// Client signs people in at web pages by the issuer's authorization code flow with PKCE (OpenID Connect Core 1.0
+// section 3.1).
+//
+// Implements: RFC 6749 §4.1 Authorization Code Grant
+// Implements: RFC 7636 §4 Proof Key for Code Exchange
+type Client struct {
+	verifier *Verifier
+	config   oauth2.Config
+}
+
+// Flow is a sign-in in progress. Its values are random secrets that only the browser of the sign-in holds.
+type Flow struct {
+	State string `json:"state"`
+	Nonce string `json:"nonce"`
+	// Proof is the code verifier of PKCE (RFC 7636 section 4.1): 43 to 128 letters and digits.
+	Proof string `json:"proof"`
+}
+
+// Client returns a Client. The audience of the Verifier is its ID at the issuer. secret is "" for a public client.
+// callback is the address of this server to which the issuer sends browsers back.
+func (v *Verifier) Client(secret, callback string) *Client {
+	return &Client{verifier: v, config: oauth2.Config{
+		ClientID: v.opt.Audience, ClientSecret: secret, RedirectURL: callback,
+		Scopes: []string{oidc.ScopeOpenID, "email", "profile"},
+	}}
+}
+
+// Issuer returns the URL of the issuer.
+func (c *Client) Issuer() string { return c.verifier.opt.Issuer }
+
+// endpointOf returns the endpoints in an issuer's configuration, with the method by which a client shows its secret.
+func endpointOf(p *oidc.Provider) oauth2.Endpoint {
+	e := p.Endpoint()
+	var said struct {
+		Methods []string `json:"token_endpoint_auth_methods_supported"`
+	}
+	e.AuthStyle = oauth2.AuthStyleInHeader // the default of OpenID Connect Discovery 1.0 section 3
+	if err := p.Claims(&said); err == nil && len(said.Methods) > 0 &&
+		!slices.Contains(said.Methods, "client_secret_basic") {
+		e.AuthStyle = oauth2.AuthStyleInParams
+	}
+	return e
+}
+
+// at returns the settings of the flow with the issuer's endpoints.
+func (c *Client) at(ctx context.Context) (*oauth2.Config, error) {
+	known, err := c.verifier.issuer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	config := c.config
+	config.Endpoint = known.endpoint
+	if config.ClientSecret == "" {
+		config.Endpoint.AuthStyle = oauth2.AuthStyleInParams // a public client sends only its ID
+	}
+	u, err := url.Parse(config.Endpoint.AuthURL)
+	if err != nil || u.Host == "" || !protected(u) {
+		return nil, fmt.Errorf("oauth: issuer %s: the authorization endpoint %q is not at https", c.Issuer(),
+			config.Endpoint.AuthURL)
+	}
+	return &config, nil
+}
+
+// Begin returns the address of the issuer at which a person signs in.
+func (c *Client) Begin(ctx context.Context, f Flow) (string, error) {
+	config, err := c.at(ctx)
+	if err != nil {
+		c.verifier.trouble.Inc()
+		return "", err
+	}
+	return config.AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Proof)), nil
+}
+
+// Finish exchanges the code with which the issuer sent a browser back, and returns the name of the person who signed in
+// there. ErrToken means that the code or the token for it is invalid. Any other error means that the issuer could not
+// be asked.
+func (c *Client) Finish(ctx context.Context, f Flow, code string) (name string, err error) {
+	name, err = c.finish(ctx, f, code)
+	c.verifier.count(err)
+	return name, err
+}
+
+func (c *Client) finish(ctx context.Context, f Flow, code string) (string, error) {
+	config, err := c.at(ctx)
+	if err != nil {
+		return "", err
+	}
+	token, err := config.Exchange(oidc.ClientContext(ctx, c.verifier.client), code, oauth2.VerifierOption(f.Proof))
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) && refused.Response.StatusCode < 500 && refused.ErrorCode != "invalid_client" {
+		return "", fmt.Errorf("%w: %w", ErrToken, err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("oauth: token endpoint of %s: %w", c.Issuer(), err)
+	}
+	raw, _ := token.Extra("id_token").(string)
+	t, name, err := c.verifier.verify(ctx, raw)
+	if err != nil {
+		return "", err
+	}
+	if subtle.ConstantTimeCompare([]byte(t.Nonce), []byte(f.Nonce)) != 1 {
+		return "", fmt.Errorf("%w: it is of another sign-in", ErrToken)
+	}
+	return name, nil
+}

@@ -1,0 +1,141 @@
+package signin
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"doublet/directory"
+	"doublet/directory/oauth"
+)
+
+var (
+	// ErrIssuer reports that the response of the issuer does not sign anybody in.
+	ErrIssuer = errors.New("signin: the response of the issuer is not valid here")
+	// ErrStranger reports that the issuer signed in somebody who is not in the directory.
+	ErrStranger = errors.New("signin: nobody in the directory has the name that the issuer gave")
+)
+
+// OpenID signs people in at web doors with an OpenID Connect issuer. The issuer proves both factors, because it decides
+// how people sign in there. Its methods are safe for concurrent use.
+//
+// A sign-in in progress takes no memory here: its secrets are in a ticket, which the browser keeps and returns. A
+// ticket carries its expiry and a MAC, so that each server of the domain knows the tickets of the others.
+type OpenID struct {
+	web    *Web
+	client *oauth.Client
+	key    []byte
+}
+
+// OpenID returns the sign-in with an issuer. key is secret, and the same at all servers of the domain.
+func (w *Web) OpenID(client *oauth.Client, key []byte) *OpenID { return &OpenID{w, client, key} }
+
+// Issuer returns the URL of the issuer.
+func (o *OpenID) Issuer() string { return o.client.Issuer() }
+
+// OpenIDLife is the time within which a person must sign in at the issuer.
+const OpenIDLife = 10 * time.Minute
+
+// maxTicket bounds a ticket in bytes. Browsers keep cookies of up to 4,096.
+const maxTicket = 4000
+
+// Wish is the wish of a person for the session after a sign-in.
+type Wish struct {
+	// Keep makes the session persist when the browser is closed. To is the path to go to, "" for the default.
+	Keep bool   `json:"keep,omitempty"`
+	To   string `json:"to,omitempty"`
+}
+
+type ticket struct {
+	oauth.Flow
+	Wish
+	Ends int64 `json:"ends"` // Unix seconds
+}
+
+// Begin returns the address of the issuer at which a person signs in, and the ticket for Finish.
+func (o *OpenID) Begin(ctx context.Context, wish Wish) (address, sealed string, err error) {
+	t := ticket{Wish: wish, Ends: o.web.env.Clock.Now().Add(OpenIDLife).Unix()}
+	for _, p := range []*string{&t.State, &t.Nonce, &t.Proof} {
+		var b [32]byte
+		o.web.env.Fill(b[:])
+		*p = base64.RawURLEncoding.EncodeToString(b[:])
+	}
+	if address, err = o.client.Begin(ctx, t.Flow); err != nil {
+		return "", "", err
+	}
+	body, err := json.Marshal(&t)
+	if err != nil {
+		return "", "", err
+	}
+	text := base64.RawURLEncoding.EncodeToString(body)
+	return address, text + "." + o.mac(text), nil
+}
+
+func (o *OpenID) mac(text string) string {
+	m := hmac.New(sha256.New, o.key)
+	m.Write([]byte("openid ticket\x00" + text))
+	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
+}
+
+// open reads a ticket. Errors: ErrIssuer, ErrLate.
+func (o *OpenID) open(sealed string) (t ticket, err error) {
+	text, mac, _ := strings.Cut(sealed, ".")
+	if len(sealed) > maxTicket || !hmac.Equal([]byte(mac), []byte(o.mac(text))) {
+		return t, fmt.Errorf("%w: no ticket of this server", ErrIssuer)
+	}
+	body, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		err = json.Unmarshal(body, &t)
+	}
+	switch {
+	case err != nil:
+		return t, fmt.Errorf("%w: %w", ErrIssuer, err)
+	case o.web.env.Clock.Now().Unix() >= t.Ends:
+		return t, ErrLate
+	}
+	return t, nil
+}
+
+// Finish signs in the person for whom the issuer sent a browser back with a state and a code, both "" if the issuer
+// refused. sealed is the ticket that the browser kept. Errors: ErrIssuer, ErrStranger, ErrLate, ErrDisabled, ErrBanned,
+// ErrBusy. Any other error means that the issuer could not be asked.
+func (o *OpenID) Finish(ctx context.Context, a Attempt, sealed, state, code string) (Proved, Wish, error) {
+	if err := o.web.guard.enter(ctx, &a); err != nil {
+		return Proved{}, Wish{}, err
+	}
+	t, err := o.open(sealed)
+	if err == nil && !hmac.Equal([]byte(state), []byte(t.State)) {
+		err = fmt.Errorf("%w: the state is of another sign-in", ErrIssuer)
+	}
+	var name string
+	if err == nil {
+		if name, err = o.client.Finish(ctx, t.Flow, code); errors.Is(err, oauth.ErrToken) {
+			err = fmt.Errorf("%w: %w", ErrIssuer, err)
+		}
+	}
+	if err != nil {
+		return Proved{}, t.Wish, o.refused(ctx, &a, code, err)
+	}
+	who, p, err := o.web.Service.dir.SignedIn(ctx, name)
+	if errors.Is(err, directory.ErrNotFound) {
+		o.web.env.Log.Info("the issuer signed in somebody who is not in the directory", "name", name)
+		return Proved{}, t.Wish, o.refused(ctx, &a, code, ErrStranger)
+	}
+	account, err := o.web.accountAt(ctx, who, p, err, true)
+	return Proved{Account: account, PasswordID: p.PasswordID, Issuer: o.Issuer(), Second: true}, t.Wish, err
+}
+
+// refused counts a response that signs nobody in, and returns its error.
+func (o *OpenID) refused(ctx context.Context, a *Attempt, code string, err error) error {
+	if errors.Is(err, ErrIssuer) || errors.Is(err, ErrStranger) {
+		o.web.env.Log.Debug("sign-in with the issuer refused", "place", a.place(), "error", err)
+		_ = o.web.failed(ctx, a, nobody(code), code)
+	}
+	return err
+}

@@ -1,0 +1,98 @@
+package websession
+
+import (
+	"net/http"
+	"time"
+
+	"doublet/serve/signin"
+)
+
+// The paths of the sign-in with an OpenID Connect issuer. PathOpenIDBack is the address to which the issuer sends
+// browsers back; it must be registered there.
+const (
+	PathOpenID     = "/auth/openid"
+	PathOpenIDBack = "/auth/openid/back"
+)
+
+// openIDCookie holds the ticket of a sign-in in progress. Browsers send it with the request that the issuer causes,
+// unlike the cookie of a session.
+const openIDCookie = "doublet-openid"
+
+// OpenID is the sign-in with an issuer, as people see it.
+type OpenID struct {
+	*signin.OpenID
+	// Name is the issuer's name for people.
+	Name string
+}
+
+// IssuerName returns the name of the issuer at which people may sign in, "" without one.
+func (x *Service) IssuerName() string {
+	if x.opt.OpenID == nil {
+		return ""
+	}
+	return x.opt.OpenID.Name
+}
+
+// openIDDoor is the part of a Service that serves these paths.
+type openIDDoor struct{ *Service }
+
+var errOpenIDOff = &clientError{http.StatusNotFound, "off", "openIDOff"}
+
+// begin sends a browser to the issuer.
+func (x openIDDoor) begin(w http.ResponseWriter, r *http.Request) {
+	var err error
+	switch {
+	case x.opt.OpenID == nil:
+		err = errOpenIDOff
+	case !signin.Protected(r):
+		err = ErrClear
+	}
+	var address, ticket string
+	if err == nil {
+		q := r.URL.Query()
+		address, ticket, err = x.opt.OpenID.Begin(r.Context(),
+			signin.Wish{Keep: q.Get("keep") != "", To: localPath(q.Get("to"))})
+	}
+	if err != nil {
+		x.fail(w, r, &input{}, nil, err)
+		return
+	}
+	x.setTicket(w, r, ticket, int(signin.OpenIDLife/time.Second))
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, address, http.StatusSeeOther)
+}
+
+func (x openIDDoor) setTicket(w http.ResponseWriter, r *http.Request, ticket string, age int) {
+	http.SetCookie(w, &http.Cookie{Name: openIDCookie, Value: ticket, Path: PathOpenID, MaxAge: age, HttpOnly: true,
+		Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
+}
+
+// back starts the session of a person whom the issuer sent back, always a new one. The response is a page that leads on
+// by itself: a browser sends the session's cookie only with requests that a page of this server causes, not with a
+// redirect that began at the issuer.
+func (x openIDDoor) back(w http.ResponseWriter, r *http.Request) {
+	if x.opt.OpenID == nil {
+		x.fail(w, r, &input{}, nil, errOpenIDOff)
+		return
+	}
+	ticket := ""
+	if c, err := r.Cookie(openIDCookie); err == nil {
+		ticket = c.Value
+	}
+	x.setTicket(w, r, "", -1)
+	q := r.URL.Query()
+	proved, wish, err := x.opt.OpenID.Finish(r.Context(), signin.OfRequest(r), ticket, q.Get("state"), q.Get("code"))
+	if err == nil {
+		_, err = x.Service.begin(w, r, &proved, wish.Keep)
+	}
+	if err != nil {
+		x.fail(w, r, &input{To: wish.To}, nil, err)
+		return
+	}
+	x.env.Log.Info("signed in at the web door", "person", proved.Name, "remote", signin.Remote(r).String(), "issuer",
+		proved.Issuer)
+	if wish.To == "" {
+		wish.To = "/"
+	}
+	x.page(w, r, http.StatusOK, pageData{said: "openIDDone", value: x.opt.OpenID.Name, To: wish.To, Leads: true})
+}

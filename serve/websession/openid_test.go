@@ -1,0 +1,165 @@
+package websession
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"doublet/directory"
+	"doublet/directory/oauth"
+	"doublet/note"
+	"doublet/serve/signin"
+	"doublet/test/issuer"
+)
+
+const openIDBack = "https://mail.example.com" + PathOpenIDBack
+
+// withIssuer turns on the sign-in with an issuer.
+func (w *world) withIssuer() *issuer.Issuer {
+	w.t.Helper()
+	i := issuer.New(w.t)
+	v, err := oauth.New(w.fix.Env, oauth.Options{Issuer: i.URL, Audience: issuer.Audience, Stats: w.stats})
+	w.ok(err)
+	in := w.web.OpenID(v.Client(issuer.Secret, openIDBack), w.dir.Secret.Key("openid"))
+	w.Service.opt.OpenID = &OpenID{in, "House"}
+	return i
+}
+
+// begun returns the address of the issuer to which a browser is sent.
+func (b *browser) begun(query string) string {
+	b.w.t.Helper()
+	out := b.send("GET", PathOpenID+query, "", "", "Sec-Fetch-Site", "same-origin")
+	if out.Code != http.StatusSeeOther {
+		b.w.t.Fatalf("begin: %d %s", out.Code, out.Body)
+	}
+	return out.Header().Get("Location")
+}
+
+// returns sends the browser back to the server.
+func (b *browser) returns(u *url.URL) (code int, body string) {
+	b.w.t.Helper()
+	if got := u.Scheme + "://" + u.Host + u.Path; got != openIDBack {
+		b.w.t.Fatal("the issuer sends the browser to", got)
+	}
+	out := b.send("GET", u.RequestURI(), "", "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate")
+	return out.Code, out.Body.String()
+}
+
+func (w *world) now() time.Time { return w.fix.Clock.Now() }
+
+// TestOpenID signs people in with an issuer. The session lasts as long as the account, its password and the setting.
+func TestOpenID(t *testing.T) {
+	t.Parallel()
+	w := open(t, signin.Options{})
+	i := w.withIssuer()
+	out := w.browser().send("GET", pathWays, "", "", "Sec-Fetch-Site", "same-origin")
+	w.is("ways", out, 200, `"openid":{"name":"House","path":"/auth/openid"}`)
+	w.is("page", w.browser().send("GET", PathSignIn+"?to=/lite/", "", ""), 200, `href="/auth/openid?to=%2flite%2f"`)
+
+	b := w.browser()
+	code, body := b.returns(i.Code(t, w.now(), b.begun("?keep=1&to=/lite/"), nil))
+	if code != 200 || !strings.Contains(body, `content="0; url=/lite/"`) {
+		t.Fatal(code, body)
+	}
+	for _, c := range b.cookies {
+		if c.Name == openIDCookie {
+			t.Error("the ticket stays:", c)
+		}
+		if c.Name == cookieName && (c.MaxAge == 0 || c.SameSite != http.SameSiteStrictMode) {
+			t.Error("the session is not kept:", c)
+		}
+	}
+	out = b.send("GET", PathSession, "", "", "Sec-Fetch-Site", "same-origin")
+	w.is("session", out, 200, `"name":"alice"`)
+	var who signedIn
+	w.ok(json.Unmarshal(out.Body.Bytes(), &who))
+	b.csrf = who.CSRF
+	w.is("sessions", b.send("GET", PathSessions, "", ""), 200, `"current":true`)
+
+	b2 := w.browser()
+	if code, body = b2.returns(i.Code(t, w.now(), b2.begun("?to=https://evil.example/"), nil)); code != 200 ||
+		!strings.Contains(body, `url=/"`) {
+		t.Error(code, body)
+	}
+	w.withIssuer() // another one
+	w.is("another issuer", b.send("GET", PathSession, "", ""), 401, "nobody")
+}
+
+// TestOpenIDEnds ends sessions that began at the issuer.
+func TestOpenIDEnds(t *testing.T) {
+	t.Parallel()
+	for what, end := range map[string]func(w *world){
+		"password": func(w *world) {
+			w.ok(w.dir.Passwords.Set(bg, note.System, w.alice.ID, "another-secret", false))
+		},
+		"off": func(w *world) { w.Service.opt.OpenID = nil },
+	} {
+		w := open(t, signin.Options{})
+		i := w.withIssuer()
+		b := w.browser()
+		b.returns(i.Code(t, w.now(), b.begun(""), nil))
+		w.is(what, b.send("GET", PathSession, "", ""), 200, `"name":"alice"`)
+		end(w)
+		w.is(what, b.send("GET", PathSession, "", ""), 401, `"error":"nobody"`)
+	}
+}
+
+// TestOpenIDRefused signs nobody in by a response that is forged, late, of another browser, or for a stranger.
+func TestOpenIDRefused(t *testing.T) {
+	t.Parallel()
+	w := open(t, signin.Options{Failures: -1})
+	i := w.withIssuer()
+	nobody := func(what string, b *browser, u *url.URL, status int, text string) {
+		t.Helper()
+		code, body := b.returns(u)
+		if code != status || !strings.Contains(body, text) {
+			t.Errorf("%s: %d %s", what, code, body)
+		}
+		w.is(what, b.send("GET", PathSession, "", ""), 401, `"error":"nobody"`)
+	}
+	const wrong = "The provider did not sign you in."
+	one, two := w.browser(), w.browser()
+	good := i.Code(t, w.now(), one.begun(""), nil)
+	nobody("no ticket", w.browser(), good, 401, wrong)
+	two.begun("")
+	nobody("the ticket of another browser", two, good, 401, wrong)
+	forged := w.browser()
+	forged.begun("")
+	forged.cookies[0].Value = "e30." + strings.Split(forged.cookies[0].Value, ".")[1]
+	nobody("a forged ticket", forged, good, 401, wrong)
+	denied := *good
+	denied.RawQuery = "error=access_denied&state=" + good.Query().Get("state")
+	cancels := w.browser()
+	nobody("refused by the issuer", cancels, &denied, 401, wrong)
+
+	b := w.browser()
+	nobody("a stranger", b, i.Code(t, w.now(), b.begun(""), issuer.Claims{"email": "mallory@example.com"}), 403,
+		"nobody here has your address")
+	b = w.browser()
+	late := i.Code(t, w.now(), b.begun(""), nil)
+	w.fix.Time.Advance(signin.OpenIDLife)
+	nobody("late", b, late, 401, "took too long")
+	_, err := w.dir.People.Set(bg, note.System, w.alice.ID, func(f *directory.PersonFields) error {
+		f.Disabled = true
+		return nil
+	})
+	w.ok(err)
+	b = w.browser()
+	nobody("disabled", b, i.Code(t, w.now(), b.begun(""), nil), 403, "")
+
+	i.Down.Store(true)
+	b = w.browser()
+	w.fix.Time.Advance(2 * time.Hour)
+	w.Service.opt.OpenID = nil
+	w.withIssuer().Down.Store(true)
+	w.is("down", b.send("GET", PathOpenID, "", ""), 503, "")
+	far := &browser{w: w, remote: elsewhere, clear: true}
+	w.is("clear", far.send("GET", PathOpenID, "", ""), 403, "")
+	w.Service.opt.OpenID = nil
+	w.is("off", b.send("GET", PathOpenID, "", ""), 404, "")
+	w.is("off", b.send("GET", PathOpenIDBack+"?code=1", "", ""), 404, "")
+	w.is("off", b.send("GET", pathWays, "", ""), 200, `{"passkey"`)
+}

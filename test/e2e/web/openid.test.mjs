@@ -1,0 +1,111 @@
+// Signing in at an OpenID Connect provider: the one of panva (certified by the OpenID Foundation), which runs in this process.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import Provider from "oidc-provider";
+import { barriers, browser, open } from "./world.mjs";
+
+const free = () => new Promise((resolve) => {
+  const s = createServer().listen(0, "127.0.0.1", () => { const { port } = s.address(); s.close(() => resolve(port)); });
+});
+
+const folder = mkdtempSync(join(tmpdir(), "doublet-openid-"));
+const at = `http://localhost:${await free()}`;
+const issuer = `http://127.0.0.1:${await free()}`;
+const secret = "s3cret with blanks & more";
+writeFileSync(join(folder, "secret"), `${secret}\n`);
+
+const provider = new Provider(issuer, {
+  clients: [{ client_id: "doublet", client_secret: secret, redirect_uris: [`${at}/auth/openid/back`] }],
+  claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["name"] },
+  conformIdTokenClaims: false,
+  findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, email: `${id}@example.com`, email_verified: true, name: id }) }),
+  cookies: { keys: ["a key of the test"] },
+});
+const house = provider.listen(new URL(issuer).port, "127.0.0.1");
+
+const off = ["https", "smtp", "submission", "lmtp", "imap", "imaps", "pop3", "pop3s", "sieve", "ldap", "ldaps"].flatMap((d) => [`--${d}`, "off"]);
+const server = spawn(process.env.DOUBLET, ["demo", "--data", join(folder, "data"), "--http", `127.0.0.1:${new URL(at).port}`, ...off], {
+  stdio: ["ignore", "pipe", "pipe"],
+  env: { ...process.env, DOUBLET_OAUTH_ISSUER: issuer, DOUBLET_OAUTH_AUDIENCE: "doublet", DOUBLET_OAUTH_WEB: "true", DOUBLET_OAUTH_WEB_NAME: "Town hall", DOUBLET_OAUTH_CLIENT_SECRET_FILE: join(folder, "secret") },
+});
+let said = "";
+await new Promise((resolve, reject) => {
+  for (const out of [server.stdout, server.stderr]) out.on("data", (d) => { said += d; if (said.includes("is running")) resolve(); });
+  server.on("exit", () => reject(new Error(said)));
+});
+
+after(async () => {
+  server.kill("SIGKILL");
+  house.close();
+  await browser.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** A page that may also go to the provider. */
+async function fresh(options = {}) {
+  const page = await open({ at, ...options });
+  await page.context().unroute("**/*");
+  await page.context().route("**/*", (route) => ([at, issuer].includes(new URL(route.request().url()).origin) ? route.continue() : route.abort())); // its pages want typefaces of Google
+  return page;
+}
+
+/** Signs in at the provider, which then asks for consent. */
+async function atTheProvider(page, login) {
+  await page.waitForURL(`${issuer}/**`);
+  await page.fill("input[name=login]", login);
+  await page.fill("input[name=password]", "of the provider");
+  await page.click("button[type=submit]");
+  await page.click("button[type=submit]:has-text('Continue')");
+}
+
+test("somebody signs in at the provider, and comes to the page that they wanted", async () => {
+  const page = await fresh();
+  await page.goto(`${at}/calendar/`);
+  const button = page.locator("button:has-text('Sign in with Town hall')");
+  await button.waitFor();
+  assert.deepEqual(await barriers(page), []);
+  await button.click();
+  await atTheProvider(page, "alice");
+  await page.waitForURL(`${at}/calendar/**`);
+  page.wrong.length = 0; // the provider's pages have no typefaces here
+  await page.waitForSelector(".top [aria-label='Settings']");
+  const who = await page.evaluate(async () => (await fetch("/auth/session")).json());
+  assert.equal(who.name, "Alice Liddell");
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("lite mode, without scripts; and a person of the provider who is not here", async () => {
+  const page = await fresh({ scripts: false });
+  await page.goto(`${at}/lite/`);
+  await page.click("a:has-text('Sign in with Town hall')");
+  await atTheProvider(page, "bob");
+  await page.waitForURL(`${at}/lite/**`);
+  await page.waitForSelector(".rows li");
+  await page.context().close();
+
+  const stranger = await fresh();
+  await stranger.goto(at);
+  await stranger.click("button:has-text('Sign in with Town hall')");
+  await atTheProvider(stranger, "mallory");
+  await stranger.waitForSelector("text=nobody here has your address");
+  assert.equal((await stranger.context().request.get(`${at}/auth/session`)).status(), 401);
+  await stranger.context().close();
+});
+
+test("somebody who cancels at the provider may sign in otherwise", async () => {
+  const page = await fresh();
+  await page.goto(at);
+  await page.click("button:has-text('Sign in with Town hall')");
+  await page.waitForURL(`${issuer}/**`);
+  await page.click("a:has-text('Cancel')");
+  await page.waitForSelector("text=The provider did not sign you in");
+  await page.waitForSelector("input[name=password]");
+  await page.context().close();
+});
