@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { arrives, base, begin, browser, deliver, open, row, signIn } from "./world.mjs";
+import { hour } from "./day.mjs";
+import { arrives, atOnce, base, begin, browser, deliver, heap, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -121,5 +122,22 @@ test("a tab that opens 500 messages has no more documents and nodes than after 4
   assert.ok(late.Nodes <= early.Nodes + 2000, said);
   assert.ok(late.JSEventListeners <= early.JSEventListeners + 100, said);
   assert.ok(late.JSHeapUsedSize <= early.JSHeapUsedSize + 8_000_000, said);
+  await page.context().close();
+});
+
+test("a tab that is open for hours holds as many nodes after twelve as after two", { timeout: 180_000 }, async () => {
+  const page = await open();
+  await atOnce(page);
+  await signIn(page, "carol");
+  let early;
+  for (let at = 1; at <= 12; at++) {
+    await hour(page, `${run} ${at}`, 2);
+    if (at === 2) early = await heap(page);
+  }
+  const late = await heap(page);
+  const said = JSON.stringify([early, late]);
+  assert.ok(late.nodes <= early.nodes + 80, said); // of ten writers, or of twenty messages, there are more
+  assert.ok(late.documents <= early.documents + 2, said);
+  assert.deepEqual(page.wrong, []);
   await page.context().close();
 });

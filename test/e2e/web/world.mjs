@@ -53,7 +53,7 @@ export async function signIn(page, user = "alice", password = "demo", at = base)
   await page.fill("input[name=user]", user);
   await page.fill("input[name=password]", password);
   await page.click("button.primary");
-  await page.waitForSelector(".row .subject");
+  await page.locator(".row .subject").first().waitFor();
 }
 
 /** Signs in at the address of a page, and waits until the page has what a selector names. */
@@ -62,7 +62,7 @@ export async function signInAt(page, path, selector, user = "alice") {
   await page.fill("input[name=user]", user);
   await page.fill("input[name=password]", "demo");
   await page.click("button.primary");
-  await page.waitForSelector(selector);
+  await page.locator(selector).first().waitFor();
 }
 
 /** Delivers a message over SMTP as it is. */
@@ -97,14 +97,18 @@ export async function barriers(page) {
   });
 }
 
-/** What a page holds after a collection: bytes of its heap (usedSize), and elements (nodes). */
+/**
+ * What a page holds after a collection, once its notices are gone: bytes of its heap (usedSize), documents, and nodes. An element that a
+ * test has a handle of (what waitForSelector returns) counts as long as the page lives: a test that counts waits with locators.
+ */
 export async function heap(page) {
+  await page.waitForFunction(() => !document.querySelector(".toast"));
   const cdp = await page.context().newCDPSession(page);
   await cdp.send("HeapProfiler.collectGarbage");
   const { usedSize } = await cdp.send("Runtime.getHeapUsage");
-  const { nodes } = await cdp.send("Memory.getDOMCounters");
+  const { nodes, documents } = await cdp.send("Memory.getDOMCounters");
   await cdp.detach();
-  return { usedSize, nodes };
+  return { usedSize, documents, nodes };
 }
 
 export const row = (page, text) => page.locator(".row", { hasText: text }).first();
