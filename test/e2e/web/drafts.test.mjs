@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { base, browser, open, signIn } from "./world.mjs";
+import { writing } from "./typing.mjs";
 
 after(() => browser.close());
 
@@ -85,4 +86,50 @@ test("a draft that was sent or discarded elsewhere is not offered", async () => 
   assert.equal(await kept(page), 0);
   assert.equal(await page.locator(".unfinished").count(), 0);
   assert.deepEqual([...page.wrong, ...other.wrong], []);
+});
+
+test("a key in an answer to a long message does not write all of the message anew", { timeout: 60_000 }, async () => {
+  const page = await open();
+  await signIn(page, "bob");
+  const paragraphs = 500;
+  await writing(page, paragraphs);
+  /** What this browser keeps of the message, once it has some words. */
+  const keeps = (words) => page.evaluate(async (words) => {
+    for (;;) {
+      const html = await new Promise((resolve) => {
+        const opening = indexedDB.open("doublet:bob@example.com");
+        opening.onsuccess = () => {
+          const all = opening.result.transaction("facts").objectStore("facts").getAll();
+          all.onsuccess = () => { opening.result.close(); resolve(all.result.map((k) => k.draft?.html ?? "").find((h) => h.includes(words))); };
+        };
+      });
+      if (html) return html;
+      await new Promise(requestAnimationFrame);
+    }
+  }, words);
+  await keeps("<p>x</p>");
+  await page.locator(".writer footer [role=status]", { hasText: "saved" }).waitFor();
+  await page.evaluate(() => {
+    globalThis.made = 0;
+    const create = document.createElement;
+    document.createElement = function (...of) { globalThis.made++; return create.apply(this, of); };
+  });
+  await page.click(".writer .ProseMirror");
+  await page.keyboard.press("Control+Home");
+  await page.keyboard.type("zebra ");
+  const html = await keeps("<p>zebra x</p>");
+  assert.equal(html.match(/<p>/g).length, paragraphs + 1);
+  assert.match(html, /^<p>zebra x<\/p><blockquote><p>.*<\/p><\/blockquote>/s);
+  const made = await page.evaluate(() => globalThis.made);
+  assert.ok(made > 0 && made < 100, `${made} elements were made`);
+  // In the quotation, where one answers, too.
+  await page.click(".writer .ProseMirror blockquote p");
+  await page.keyboard.press("Home");
+  await page.keyboard.type("inside ");
+  assert.equal((await keeps("<blockquote><p>inside A line")).match(/<p>/g).length, paragraphs + 1);
+  assert.ok((await page.evaluate(() => globalThis.made)) < 200);
+  await page.locator('.writer [aria-label="Discard draft"]').click();
+  await page.locator(".writer").waitFor({ state: "detached" });
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
 });

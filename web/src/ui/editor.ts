@@ -4,7 +4,7 @@ import { baseKeymap, setBlockType, toggleMark, wrapIn, lift } from "prosemirror-
 import { history, redo, undo } from "prosemirror-history";
 import { inputRules, wrappingInputRule } from "prosemirror-inputrules";
 import { keymap } from "prosemirror-keymap";
-import { DOMParser, DOMSerializer, Schema, type MarkSpec } from "prosemirror-model";
+import { DOMParser, DOMSerializer, Schema, type Fragment, type MarkSpec, type Node } from "prosemirror-model";
 import { schema as basic } from "prosemirror-schema-basic";
 import { addListNodes, liftListItem, sinkListItem, splitListItem, wrapInList } from "prosemirror-schema-list";
 import { EditorState, type Command } from "prosemirror-state";
@@ -72,7 +72,7 @@ const commands = {
 export type CommandName = keyof typeof commands;
 
 /** Plain text of a document, with quotes marked by ">" as plain mail has them. */
-function plain(node: import("prosemirror-model").Node, prefix = ""): string {
+function plain(node: Node, prefix = ""): string {
   const lines: string[] = [];
   let n = 0;
   node.forEach((child) => {
@@ -97,6 +97,31 @@ function plain(node: import("prosemirror-model").Node, prefix = ""): string {
     }
   });
   return n === 0 ? prefix : lines.join("\n");
+}
+
+/** The markup of blocks. Nodes are immutable, so an entry stays valid, and a key replaces one block of a long message. */
+const written = new WeakMap<Node, string>();
+
+function markupOf(blocks: Fragment): string {
+  let out = "";
+  blocks.forEach((block) => {
+    let html = written.get(block);
+    if (html === undefined) written.set(block, (html = block.type.name === "blockquote" ? `<blockquote>${markupOf(block.content)}</blockquote>` : blockMarkup(block)));
+    out += html;
+  });
+  return out;
+}
+
+function blockMarkup(block: Node): string {
+  const out = document.createElement("div");
+  out.append(DOMSerializer.fromSchema(schema).serializeNode(block));
+  for (const p of out.querySelectorAll("p:empty")) p.append(document.createElement("br"));
+  // A kept block is put in as text, because the page's policy would report its styles.
+  const as = [...out.querySelectorAll("[data-kept]")].map((e, i) => {
+    e.replaceWith(document.createComment(`kept ${i}`));
+    return sent(e.getAttribute("data-kept")!);
+  });
+  return out.innerHTML.replace(/<!--kept (\d+)-->/gu, (_, i: string) => as[Number(i)]!);
 }
 
 export function edit(at: HTMLElement, html: string, label: string, changed: () => void, files: (list: File[]) => void): Editor {
@@ -135,17 +160,7 @@ export function edit(at: HTMLElement, html: string, label: string, changed: () =
   };
   return {
     view,
-    html() {
-      const out = document.createElement("div");
-      out.append(DOMSerializer.fromSchema(schema).serializeFragment(view.state.doc.content));
-      for (const p of out.querySelectorAll("p:empty")) p.append(document.createElement("br"));
-      // A kept block is put in as text, because the page's policy would report its styles.
-      const as = [...out.querySelectorAll("[data-kept]")].map((e, i) => {
-        e.replaceWith(document.createComment(`kept ${i}`));
-        return sent(e.getAttribute("data-kept")!);
-      });
-      return out.innerHTML.replace(/<!--kept (\d+)-->/gu, (_, i: string) => as[Number(i)]!);
-    },
+    html: () => markupOf(view.state.doc.content),
     text: () => plain(view.state.doc),
     run(name) {
       commands[name](view.state, view.dispatch, view);

@@ -74,22 +74,14 @@ export function cleanPasted(html: string): string {
   return holder.innerHTML;
 }
 
-const sendable = new Map<string, string>();
-
 /** The markup as it is sent: pictures of elsewhere, which are not loaded while one writes, have their address again. */
 export function sent(html: string): string {
-  let out = sendable.get(html);
-  if (out === undefined) {
-    const holder = inert(html);
-    for (const e of holder.querySelectorAll("[data-remote]")) {
-      if (e.tagName === "IMG") e.setAttribute("src", e.getAttribute("data-remote")!);
-      e.removeAttribute("data-remote");
-    }
-    out = holder.innerHTML;
-    sendable.clear();
-    sendable.set(html, out);
+  const holder = inert(html);
+  for (const e of holder.querySelectorAll("[data-remote]")) {
+    if (e.tagName === "IMG") e.setAttribute("src", e.getAttribute("data-remote")!);
+    e.removeAttribute("data-remote");
   }
-  return out;
+  return holder.innerHTML;
 }
 
 const lineOf = /^(?:P|DIV|TR|TABLE|LI|UL|OL|H[1-6]|BLOCKQUOTE|PRE|HR|CENTER|DD|DT|SECTION|ARTICLE|HEADER|FOOTER)$/u;
