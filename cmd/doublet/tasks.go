@@ -9,6 +9,7 @@ import (
 
 	"doublet/admin"
 	"doublet/cmd/doublet/config"
+	"doublet/env/logtail"
 	"doublet/replica/schedule"
 	"doublet/stat/cpu"
 	"doublet/store/archive"
@@ -208,6 +209,10 @@ func (h *server) statistics() {
 	s.Stats.GaugeFunc("Server.ElapsedSeconds", "how long the server has been running, seconds", func() float64 {
 		return h.env.Clock.Now().Sub(s.Started).Seconds()
 	})
+	if tail := logtail.Of(h.env.Log); tail != nil {
+		s.Stats.CounterFunc("Server.Log.Lines", "lines written to the log (log.level, log.messages)",
+			func() float64 { return float64(tail.Written()) })
+	}
 	s.Stats.Active("Server.Users", "users")
 	s.Stats.Rate("Server.Trans", "transactions")
 }
