@@ -20,8 +20,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// PartSize is the default of Options.ObjectSize. An object is written once to a segment and shared by every message that
-// contains it.
+// PartSize is the default of Options.ObjectSize. An object is written once to a segment and shared by every message
+// that contains it.
 const PartSize = 32 << 10
 
 // inlineMax bounds the bytes that a recipe row holds itself. Above it, even small parts become objects.

@@ -14,7 +14,7 @@ type storeStats struct{ pool poolPeak }
 // pool, and whenever the statistic is read.
 type poolPeak struct{ bytes atomic.Int64 }
 
-// seen takes a size into account, and returns the peak.
+// seen raises the peak to a size if that is larger, and returns the peak.
 func (p *poolPeak) seen(size int64) int64 {
 	for {
 		peak := p.bytes.Load()

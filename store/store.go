@@ -256,7 +256,8 @@ func (s *Store) open() error {
 	if err := s.ownSegments(); err != nil {
 		return err
 	}
-	if s.obj, err = object.Open(s.env, s.segmentsDir(), object.Options{NoCompression: s.opt.NoCompression}); err != nil {
+	s.obj, err = object.Open(s.env, s.segmentsDir(), object.Options{NoCompression: s.opt.NoCompression})
+	if err != nil {
 		return fmt.Errorf("store: objects: %w", err)
 	}
 	if err := s.dbs.init(s.core); err != nil {

@@ -80,7 +80,8 @@ func TestPlatformFolders(t *testing.T) {
 	for _, e := range tree.Snapshot("") {
 		v[e.Name] = e.Value
 	}
-	if v["Disk.Data.Free"] <= 0 || v["Disk.Data.Size"] < v["Disk.Data.Free"] || v["Disk.Log.Size"] != v["Disk.Data.Size"] {
+	if v["Disk.Data.Free"] <= 0 || v["Disk.Data.Size"] < v["Disk.Data.Free"] ||
+		v["Disk.Log.Size"] != v["Disk.Data.Size"] {
 		t.Errorf("%v", v)
 	}
 	if _, there := v["Disk.Index.Free"]; there || v["Mem.Allocated"] <= 0 {
