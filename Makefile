@@ -50,7 +50,7 @@ speed: build
 
 # The studies of doc/studies, measured on this machine, which should have nothing else to do: some hours. SHORT=1 takes under an hour:
 # the short forms, six minutes of each. Again, or stopped, it goes on where it was. STUDIES selects them; servers needs root.
-STUDIES ?= roles load replicators acknowledge partitions processors clients servers
+STUDIES ?= roles load replicators acknowledge partitions processors clients switches servers
 studies: build
 	@trap 'exit 130' INT; failed=; for s in $(STUDIES); do \
 		if [ $$s = servers ] && [ $$(id -u) != 0 ]; then echo "servers: left out, needs root"; continue; fi; \

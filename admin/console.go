@@ -29,7 +29,7 @@ var domino = []struct{ name, verb, args string }{
 	{"help", "show commands", ""},
 	{"show database", "db show", ""},
 	{"show directory", "db list", ""},
-	{"show diskspace", "show stat", "Platform.LogicalDisk"},
+	{"show diskspace", "show stat", "Disk"},
 	{"show inusers", "show users", ""},
 	{"show performance", "show stat", "Server.Trans"},
 	{"show schedule", "connection list", ""},

@@ -91,7 +91,8 @@ func TestPurgeMessages(t *testing.T) {
 	for _, x := range []struct {
 		days, purged int
 		hold         string
-	}{{15, 0, "on"}, {13, 0, "off"}, {15, 2, "off"}, {15, 0, "off"}} {
+		kept         float64
+	}{{15, 0, "on", 2}, {13, 0, "off", 2}, {15, 2, "off", 0}, {15, 0, "off", 0}} {
 		must[Done](t, s, "user hold", UserHold{"ada", x.hold})
 		late, then := *s.System, *s.Env
 		then.Clock = lateClock{s.Env.Clock, time.Duration(x.days) * 24 * time.Hour}
@@ -100,6 +101,10 @@ func TestPurgeMessages(t *testing.T) {
 		out, err := late.Purge(ctx)
 		if err != nil || out.Messages != x.purged {
 			t.Errorf("after %d days, hold %s: %+v, %v", x.days, x.hold, out, err)
+		}
+		kept := late.Stats.Snapshot("Mail.KeptDeleted")
+		if len(kept) != 2 || kept[1].Value != x.kept || (kept[0].Value > 0) != (x.kept > 0) {
+			t.Errorf("after %d days, hold %s: %v are kept", x.days, x.hold, kept)
 		}
 	}
 	must[Done](t, s, "user remove", Named{"ada"})

@@ -28,6 +28,10 @@ type Purged struct {
 	Messages  int  `json:"deleted_messages"`
 	Objects   int  `json:"objects_and_messages"`
 	Rewritten Size `json:"rewritten"`
+
+	// kept and keptBytes are the deleted messages that stay, for the statistics Mail.KeptDeleted.
+	kept      int
+	keptBytes uint64
 }
 
 // keepUploads is the time for which a blob uploaded over JMAP is kept without a message that uses it.
@@ -35,7 +39,7 @@ const keepUploads = 24 * time.Hour
 
 // Text returns the result as text for people.
 func (r Purged) Text() string {
-	if r == (Purged{}) {
+	if r.kept, r.keptBytes = 0, 0; r == (Purged{}) {
 		return "there was nothing to take away\n"
 	}
 	return fmt.Sprintf("took away %d removed people and groups, %d databases, %d journals, %d calendar entries and "+
@@ -53,6 +57,12 @@ func (s *System) purgeMailFile(ctx context.Context, db note.DatabaseID, out *Pur
 	}
 	n, err := s.Mailbox.PurgeRecoverable(ctx, db)
 	out.Messages += n
+	if err != nil {
+		return err
+	}
+	n, size, err := s.Mailbox.KeptDeleted(ctx, db)
+	out.kept += n
+	out.keptBytes += size
 	if err != nil {
 		return err
 	}
@@ -109,6 +119,12 @@ func (s *System) Purge(ctx context.Context) (Purged, error) {
 		}
 		err := s.Store.Maintain(ctx, i.ID)
 		step("database "+i.ID.String(), except(err, store.ErrNotFound, store.ErrOutOfService, store.ErrNotHome))
+	}
+	if ctx.Err() == nil {
+		s.Stats.Gauge("Mail.KeptDeleted.Messages",
+			"deleted messages that can be restored, when Purge last ran").Set(int64(out.kept))
+		s.Stats.Gauge("Mail.KeptDeleted.Bytes",
+			"bytes of deleted messages that can be restored, when Purge last ran").Set(int64(out.keptBytes))
 	}
 	out.Objects = repeat("objects", func() (int, error) { return s.Store.Sweep(ctx, 10_000) })
 	step("feed", s.Store.Trim())

@@ -64,6 +64,8 @@ type Options struct {
 	Acknowledge string
 	// Settings are further settings of every server. They must not be among those that the lab sets itself.
 	Settings Settings
+	// Rules are mail rules of the domain, in their order.
+	Rules []Rule
 	// CPUs are the processors that the servers may use, as taskset writes them (0,2-3); "" means all.
 	CPUs string
 	// Program is the path of the program that the servers run, "" for the builder's. Its store must have the same
@@ -124,6 +126,9 @@ func (b *Builder) Build(ctx context.Context, c Configuration, o Options) (l *Lab
 		if err := l.connect(ctx); err != nil {
 			return l, err
 		}
+	}
+	if err := l.rules(ctx, o.Rules); err != nil {
+		return l, err
 	}
 	if err := b.people(ctx, l, o); err != nil {
 		return l, err

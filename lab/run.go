@@ -137,9 +137,9 @@ func (s *Series) foreign(names []string) error {
 	case s.Users == "":
 		return bench.Usage("--script needs --users: no document has a number for it")
 	case len(o.Settings) > 0 || o.Program != "" || o.Acknowledge != "" || o.Replicators > 0 || o.SlowDisk != nil ||
-		o.Cache != nil:
-		return bench.Usage("--script: --setting, --program, --acknowledge, --replicators, --slow-disk and --db-cache " +
-			"are of a Doublet")
+		o.Cache != nil || len(o.Rules) > 0:
+		return bench.Usage("--script: --setting, --rule, --program, --acknowledge, --replicators, --slow-disk and " +
+			"--db-cache are of a Doublet")
 	case len(s.Faults.Kill)+len(s.Faults.Restart) > 0:
 		return bench.Usage("--script: --kill and --restart are of the servers of a configuration")
 	}

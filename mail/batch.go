@@ -63,6 +63,7 @@ type batch struct {
 	composed *mailbox.Composed
 	date     time.Time
 	size     uint64
+	hops     int // servers that the message has passed
 	answer   Answer
 	entry    queue.Entry // the entry for mail.box, without recipients
 	results  []error
@@ -257,7 +258,7 @@ func (s *Depositor) place(ctx context.Context, b *batch) error {
 		err := s.update(ctx, b)
 		switch {
 		case err == nil:
-			s.stat.deliveredTo(b.delivered, int64(b.size))
+			s.stat.deliveredTo(b.delivered, int64(b.size), b.hops)
 			s.queue.Moved(b.in, b.moved)
 			return nil
 		case errors.Is(err, errNobody):

@@ -182,6 +182,7 @@ func (s *Depositor) accept(ctx context.Context, sub *Submission, results []error
 	}
 	defer c.Release()
 	b.composed, b.size, b.entry.ReturnPath, b.entry.Unsigned = c, uint64(len(raw)), returnPath, sub.unsigned
+	b.hops = hopsOf(raw)
 	defer b.release()
 	if err := s.recorder.own(ctx, sub, b, raw); err != nil {
 		return b, fmt.Errorf("mail: deposit: %w", err)

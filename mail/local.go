@@ -67,6 +67,7 @@ func (j *job) compose(ctx context.Context, e *queue.Entry) (*mailbox.Composed, e
 	if err != nil {
 		return nil, err
 	}
+	j.also.hops = hopsOf(raw)
 	j.letter = &letter{raw: raw, invitation: j.s.deposit.invitation(ctx, raw, !e.Unsigned && !e.Junk)}
 	j.composed, err = j.s.mailbox.Compose(ctx, raw)
 	return j.composed, err
@@ -212,7 +213,7 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		return err
 	})
 	if err == nil {
-		j.s.deposit.stat.deliveredTo(deliveries(hops), int64(e.Size))
+		j.s.deposit.stat.deliveredTo(deliveries(hops), int64(e.Size), j.also.hops)
 		j.s.queue.Moved(box, moved)
 		j.s.trace.Add(hops...)
 	}

@@ -76,7 +76,7 @@ func (s *Depositor) Take(ctx context.Context, h *Handed, raw []byte) error {
 	defer c.Release()
 	a.junk, a.always, a.sent, a.folder = h.Junk, h.Always, h.To, h.Folder
 	if err = s.takeRuled(ctx, h, raw, c, &a.delivery); err == nil {
-		s.stat.deliveredTo(1, int64(len(raw)))
+		s.stat.deliveredTo(1, int64(len(raw)), hopsOf(raw))
 	}
 	return err
 }

@@ -45,7 +45,8 @@ func (s *Moderation) letGo(ctx context.Context, e *queue.Entry) error {
 	}
 	defer c.Release()
 	b := &batch{
-		answer: AnswerNone, again: true, date: e.Created, composed: c, size: uint64(len(raw)), in: e.Box(),
+		answer: AnswerNone, again: true, date: e.Created, composed: c, size: uint64(len(raw)), hops: hopsOf(raw),
+		in:      e.Box(),
 		away:    s.deposit.files.awayNow(ctx),
 		results: make([]error, len(e.Recipients)),
 		entry: queue.Entry{ID: e.ID, From: e.From, Created: e.Created, ReturnPath: e.ReturnPath, Junk: e.Junk,

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"doublet/stat"
+	"doublet/wire/smtp"
 )
 
 // depositStats holds the statistics of accepted messages and local deliveries, under Domino's names.
@@ -11,6 +12,10 @@ type depositStats struct {
 	delivered, routed, bytes, limited *stat.Counter
 	scriptFailures                    *stat.Counter
 	time                              *stat.Histogram
+	// size and hops have the extremes of messages, hopped the sum of hops, once for each recipient. They are not in the
+	// tree themselves.
+	size, hops stat.Histogram
+	hopped     stat.Counter
 }
 
 func newDepositStats(t *stat.Tree) *depositStats {
@@ -27,16 +32,22 @@ func newDepositStats(t *stat.Tree) *depositStats {
 	}
 	t.CounterFunc("Mail.TotalKBDelivered", "KB of messages put into mail files, once for each recipient",
 		func() float64 { return float64(s.bytes.Value() / 1024) })
-	t.GaugeFunc("Mail.AverageSizeDelivered", "KB of an average message delivered", func() float64 {
-		n := s.delivered.Value()
-		if n == 0 {
-			return 0
-		}
-		return float64(s.bytes.Value()) / 1024 / float64(n)
-	})
+	t.GaugeFunc("Mail.AverageSizeDelivered", "KB of an average message delivered",
+		func() float64 { return s.each(s.bytes) / 1024 })
+	t.GaugeFunc("Mail.AverageServerHops", "servers that a delivered message has passed (Received fields), on average",
+		func() float64 { return s.each(&s.hopped) })
 	t.GaugeFunc("Mail.AverageDeliverTime", "seconds from taking a message to its commit, on average",
 		func() float64 { return average(s.time) })
+	extremes(t, "SizeDelivered", "KB of a message delivered", &s.size, 1.0/1024)
+	extremes(t, "ServerHops", "servers that a delivered message has passed (Received fields)", &s.hops, 1)
+	extremes(t, "DeliverTime", "seconds from taking a message to its commit", s.time, 1)
 	return s
+}
+
+// extremes registers Domino's Mail.Minimum… and Mail.Maximum… of a histogram, in its unit times scale.
+func extremes(t *stat.Tree, name, help string, h *stat.Histogram, scale float64) {
+	t.GaugeFunc("Mail.Minimum"+name, help+", at least", func() float64 { return scale * h.Distribution().Min })
+	t.GaugeFunc("Mail.Maximum"+name, help+", at most", func() float64 { return scale * h.Distribution().Max })
 }
 
 // ruleStats holds the statistics of mail rules.
@@ -108,7 +119,29 @@ func (s *routerStats) transferred(recipients int, size uint64, took, delay time.
 
 func (s *depositStats) scriptFailed() { s.scriptFailures.Inc() }
 
-func (s *depositStats) deliveredTo(n int, size int64) {
+// deliveredTo counts a message of size bytes that was put into n mail files. hops are its Received fields.
+func (s *depositStats) deliveredTo(n int, size int64, hops int) {
+	if n == 0 {
+		return
+	}
 	s.delivered.Add(uint64(n))
 	s.bytes.Add(uint64(n) * uint64(size))
+	s.size.Observe(size)
+	s.hops.Observe(int64(hops))
+	s.hopped.Add(uint64(n) * uint64(hops))
+}
+
+// each returns a sum divided by the number of deliveries.
+func (s *depositStats) each(sum *stat.Counter) float64 {
+	n := s.delivered.Value()
+	if n == 0 {
+		return 0
+	}
+	return float64(sum.Value()) / float64(n)
+}
+
+// hopsOf returns the number of Received fields of a message, of which the doors allow fewer than most.
+func hopsOf(raw []byte) int {
+	const most = 1000
+	return smtp.CountReceived(raw, most)
 }

@@ -46,7 +46,7 @@ func (s *Service) ComposeImported(ctx context.Context, raw []byte) (*Composed, e
 // higher when the message arrived.
 func (s *Service) ComposeRestored(ctx context.Context, raw []byte) (*Composed, error) {
 	root := mime.Parse(raw, s.opt.Limits)
-	m, err := s.store.Prepare(ctx, raw, mime.SplitLeaves(raw, root, store.PartSize))
+	m, err := s.store.Prepare(ctx, raw, mime.SplitLeaves(raw, root, s.store.LeastObject()))
 	if err != nil {
 		return nil, err
 	}

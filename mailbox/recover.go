@@ -223,6 +223,18 @@ func (s *Service) PurgeRecoverable(ctx context.Context, db note.DatabaseID) (n i
 	return n, err
 }
 
+// KeptDeleted returns the deleted messages of a mail file that can be recovered: their number, and their bytes.
+func (s *Service) KeptDeleted(ctx context.Context, db note.DatabaseID) (messages int, bytes uint64, err error) {
+	err = s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
+		for _, h := range bins(r) {
+			messages += int(h.Total)
+			bytes += h.Size
+		}
+		return nil
+	})
+	return messages, bytes, err
+}
+
 // binned is a message of a bin.
 type binned struct{ id, folder note.ID }
 

@@ -1,6 +1,7 @@
 package stat
 
 import (
+	"math"
 	"math/bits"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,7 @@ type Histogram struct {
 	unit    Unit
 	sum     atomic.Uint64
 	max     atomic.Int64
+	low     atomic.Int64 // math.MaxInt64 minus the smallest observation, so that 0 means none
 	buckets [bucketCount]atomic.Uint64
 }
 
@@ -58,6 +60,9 @@ func (h *Histogram) Observe(v int64) {
 	h.sum.Add(uint64(v))
 	if v > h.max.Load() {
 		raise(&h.max, v)
+	}
+	if low := math.MaxInt64 - v; low > h.low.Load() {
+		raise(&h.low, low)
 	}
 }
 
@@ -81,10 +86,10 @@ func bucketLow(i int) uint64 {
 	return uint64(subBuckets+i%subBuckets) << exp
 }
 
-// Distribution is a copy of a histogram at one moment, in the unit shown.
+// Distribution is a copy of a histogram at one moment, in the unit shown. Without observations all values are 0.
 type Distribution struct {
-	Count          uint64
-	Sum, Mean, Max float64
+	Count               uint64
+	Sum, Mean, Min, Max float64
 
 	unit    Unit
 	buckets [bucketCount]uint64
@@ -102,6 +107,10 @@ func (h *Histogram) Distribution() *Distribution {
 	d.Max = h.unit.scale(float64(h.max.Load()))
 	if d.Count > 0 {
 		d.Mean = d.Sum / float64(d.Count)
+		// An observation that is made at the same time may be in a bucket already, and not in low.
+		if low := h.low.Load(); low > 0 {
+			d.Min = h.unit.scale(float64(math.MaxInt64 - low))
+		}
 	}
 	return d
 }

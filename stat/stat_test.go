@@ -166,8 +166,14 @@ func TestHistogramQuantiles(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	if low := h.Distribution().Min; low != 0.001 {
+		t.Errorf("minimum %g", low)
+	}
 	h.Observe(-5)
 	d := h.Distribution()
+	if d.Min != 0 {
+		t.Errorf("minimum %g", d.Min)
+	}
 	if d.Count != 1001 || d.Max != 1 || math.Abs(d.Mean-0.5) > 1e-9 {
 		t.Errorf("count %d, max %g, mean %g", d.Count, d.Max, d.Mean)
 	}

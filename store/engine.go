@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/wal"
 )
 
@@ -32,7 +33,7 @@ func openEngine(s *Store) (*pebble.DB, error) {
 		DisableAutomaticCompactions: s.opt.Still,
 		WALMinSyncInterval:          func() time.Duration { return s.opt.LogSyncInterval },
 		Logger:                      engineLog{s},
-		EventListener:               s.engineEvents(),
+		EventListener:               s.engineEvents(cache.Size),
 	}
 	if s.opt.KeepLog > 0 {
 		o.FS, o.Cleaner = keepingFS{s.env.FS, s.opt.KeepLog}, pebble.ArchiveCleaner{}
@@ -41,6 +42,7 @@ func openEngine(s *Store) (*pebble.DB, error) {
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		o.Levels[i].BlockSize = 16 << 10
+		o.Levels[i].Compression = s.compression
 	}
 	o.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
 		return pebble.ValueSeparationPolicy{
@@ -77,8 +79,18 @@ func openEngine(s *Store) (*pebble.DB, error) {
 	return db, nil
 }
 
-func (s *Store) engineEvents() *pebble.EventListener {
+// compression returns the compression of new blocks of the engine's tables.
+func (s *Store) compression() *block.CompressionProfile {
+	if s.opt.NoCompression {
+		return block.NoCompression
+	}
+	return block.SnappyCompression
+}
+
+// engineEvents returns what the engine calls at its events. pool returns the bytes of the buffer pool in use.
+func (s *Store) engineEvents(pool func() int64) *pebble.EventListener {
 	return &pebble.EventListener{
+		CompactionEnd:   func(pebble.CompactionInfo) { s.stat.pool.seen(pool()) },
 		BackgroundError: func(err error) { s.log.Error("engine background work failed", "err", err) },
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
 			s.log.Error("engine found damage", "file", i.Path, "details", i.Details)

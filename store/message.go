@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"doublet/note"
 	"doublet/store/layout"
@@ -19,8 +20,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// PartSize is the size in bytes from which a message part becomes an object of its own. The object is written once to a
-// segment and shared by every message that contains it.
+// PartSize is the default of Options.ObjectSize. An object is written once to a segment and shared by every message
+// that contains it.
 const PartSize = 32 << 10
 
 // inlineMax bounds the bytes that a recipe row holds itself. Above it, even small parts become objects.
@@ -58,6 +59,8 @@ type objects struct {
 	translog  *transactionLog
 	pins      pins
 	workspace workspace
+	// shared and sharedBytes count the parts, and their bytes, that were in the store already.
+	shared, sharedBytes atomic.Uint64
 	// keep is held for reading while a backup copies segments, and for writing while a segment is rewritten.
 	keep sync.RWMutex
 }
@@ -107,7 +110,7 @@ func (m *Message) build(ctx context.Context, raw []byte, leaves []mime.LeafSpan)
 	at, inline := 0, 0
 	var err error
 	for _, l := range leaves {
-		if l.Start < at || l.End > len(raw) || l.End-l.Start < PartSize {
+		if l.Start < at || l.End > len(raw) || l.End-l.Start < m.s.opt.ObjectSize {
 			continue
 		}
 		if row, err = m.inline(row, raw[at:l.Start], &inline); err != nil {
@@ -189,7 +192,11 @@ func (m *Message) keep(content []byte) (note.Digest, error) {
 	m.s.pins.pin(d)
 	p := pinned{digest: d}
 	_, err := m.s.locate(m.s.eng, d)
-	if errors.Is(err, ErrNotFound) {
+	switch {
+	case err == nil:
+		m.s.shared.Add(1)
+		m.s.sharedBytes.Add(uint64(len(content)))
+	case errors.Is(err, ErrNotFound):
 		p.isNew = true
 		p.loc, err = m.s.append(d, content)
 	}
@@ -252,6 +259,9 @@ func (m *Message) Release() {
 	}
 	m.objects = nil
 }
+
+// LeastObject returns Options.ObjectSize. A caller of Prepare may leave out smaller leaves.
+func (o *objects) LeastObject() int { return o.opt.ObjectSize }
 
 // Attach prepares bytes as an attachment of a note, as Prepare does for a message. The caller passes the result to Keep
 // in the update, and must call Release.

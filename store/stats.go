@@ -1,13 +1,30 @@
 package store
 
 import (
+	"sync/atomic"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
 // storeStats registers the statistics of the store, under Domino's names if Domino has one.
-type storeStats struct{}
+type storeStats struct{ pool poolPeak }
 
-func (storeStats) init(s *Store) {
+// poolPeak is the largest size of the buffer pool that was seen. The engine keeps none. The pool only grows until
+// tables are removed, so its size is read after each compaction, before the blocks of the replaced tables leave the
+// pool, and whenever the statistic is read.
+type poolPeak struct{ bytes atomic.Int64 }
+
+// seen raises the peak to a size if that is larger, and returns the peak.
+func (p *poolPeak) seen(size int64) int64 {
+	for {
+		peak := p.bytes.Load()
+		if size <= peak || p.bytes.CompareAndSwap(peak, size) {
+			return max(peak, size)
+		}
+	}
+}
+
+func (st *storeStats) init(s *Store) {
 	t := s.opt.Stats
 	if t == nil {
 		return
@@ -51,6 +68,10 @@ func (storeStats) init(s *Store) {
 		func() float64 { return float64(s.opt.CacheSize) })
 	t.GaugeFunc("Database.BufferPool.Used", "bytes of the buffer pool in use",
 		metric(func(m *pebble.Metrics) float64 { return float64(m.BlockCache.Size) }))
+	t.GaugeFunc("Database.BufferPool.Peak", "bytes of the buffer pool in use, at most so far",
+		metric(func(m *pebble.Metrics) float64 { return float64(st.pool.seen(m.BlockCache.Size)) }))
+	t.CounterFunc("Database.BufferPool.Reads", "blocks that were read into the buffer pool from disk",
+		metric(func(m *pebble.Metrics) float64 { return float64(m.BlockCache.Misses) }))
 	t.GaugeFunc("Database.BufferPool.PercentReadsInBuffer", "reads found in the buffer pool, percent",
 		metric(func(m *pebble.Metrics) float64 {
 			all := m.BlockCache.Hits + m.BlockCache.Misses
@@ -71,6 +92,15 @@ func (storeStats) init(s *Store) {
 		func() float64 { return float64(s.obj.Stats().Bytes) })
 	t.CounterFunc("Database.DAOS.Objects.Appended", "objects written",
 		func() float64 { return float64(s.obj.Stats().Appends) })
+	t.CounterFunc("Database.DAOS.Objects.RawBytes", "bytes of objects written, before compression",
+		func() float64 { return float64(s.obj.Stats().RawBytes) })
+	t.CounterFunc("Database.DAOS.Objects.StoredBytes",
+		"bytes that were written for objects, after compression, with those that Compact moved",
+		func() float64 { return float64(s.obj.Stats().StoredBytes) })
+	t.CounterFunc("Database.DAOS.Objects.Shared", "parts of messages that were stored already",
+		func() float64 { return float64(s.shared.Load()) })
+	t.CounterFunc("Database.DAOS.Objects.SharedBytes", "bytes of parts of messages that were stored already",
+		func() float64 { return float64(s.sharedBytes.Load()) })
 	t.CounterFunc("Database.DAOS.Objects.Damaged", "damaged objects met",
 		func() float64 { return float64(s.obj.Stats().Damaged) })
 }

@@ -38,3 +38,14 @@ func TestCacheStatistics(t *testing.T) {
 		t.Errorf("missing: %v", want)
 	}
 }
+
+// TestPoolPeak checks that the peak of the buffer pool stays when the pool becomes smaller.
+func TestPoolPeak(t *testing.T) {
+	t.Parallel()
+	var p poolPeak
+	for _, c := range []struct{ size, want int64 }{{0, 0}, {50, 50}, {20, 50}, {70, 70}, {70, 70}, {1, 70}} {
+		if got := p.seen(c.size); got != c.want {
+			t.Errorf("after %d bytes the peak is %d, want %d", c.size, got, c.want)
+		}
+	}
+}

@@ -54,6 +54,12 @@ type Options struct {
 	// LogSyncInterval is the least time between two flushes of the log under load (500 µs). Commits that arrive in
 	// between share the next flush.
 	LogSyncInterval time.Duration
+	// NoCompression stores tables and objects as they are. It applies to what is written from now on: a store may hold
+	// both.
+	NoCompression bool
+	// ObjectSize is the size in bytes from which a message part becomes an object of its own (PartSize; at most 96 KB).
+	// It applies to messages that arrive from now on.
+	ObjectSize int
 	// Databases is the maximum number of databases kept open (2,000).
 	Databases int
 	// FloorBytes and FloorPercent define the least free space; the greater of the two applies. Below it writes are
@@ -101,6 +107,9 @@ func (o *Options) fill() {
 	}
 	if o.LogSyncInterval == 0 {
 		o.LogSyncInterval = 500 * time.Microsecond
+	}
+	if o.ObjectSize == 0 {
+		o.ObjectSize = PartSize
 	}
 	if o.Databases == 0 {
 		o.Databases = 2000
@@ -247,7 +256,8 @@ func (s *Store) open() error {
 	if err := s.ownSegments(); err != nil {
 		return err
 	}
-	if s.obj, err = object.Open(s.env, s.segmentsDir(), object.Options{}); err != nil {
+	s.obj, err = object.Open(s.env, s.segmentsDir(), object.Options{NoCompression: s.opt.NoCompression})
+	if err != nil {
 		return fmt.Errorf("store: objects: %w", err)
 	}
 	if err := s.dbs.init(s.core); err != nil {

@@ -114,7 +114,10 @@ func (m *Meter) Sample(now time.Time) ([]Reading, error) {
 	if cur.disks, err = m.disks(); err != nil {
 		return nil, fmt.Errorf("meter: %w", err)
 	}
-	table := m.processes()
+	var table map[int]process
+	if len(m.groups) > 0 {
+		table = m.processes()
+	}
 	for i := range m.groups {
 		g := &m.groups[i]
 		cur.groups[g.Name] = m.usage(table, g, m.last)

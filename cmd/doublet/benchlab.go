@@ -30,6 +30,7 @@ type labFlags struct {
 	slowDisk time.Duration
 	cache    int
 	settings []string
+	rules    []string
 	script   string
 }
 
@@ -50,6 +51,8 @@ func (o *labFlags) add(cmd *cobra.Command) {
 	f.StringVar(&s.Options.Acknowledge, "acknowledge", "",
 		"when a change of a mail file is acknowledged: local, cluster, cluster-strict")
 	f.StringArrayVar(&o.settings, "setting", nil, "a further setting of every server, KEY=VALUE; may be given again")
+	f.StringArrayVar(&o.rules, "rule", nil,
+		"a mail rule of the domain, NAME=JSON as in doublet rules add; may be given again")
 	f.StringVar(&s.Options.CPUs, "cpus", "", "processors that the servers may use, such as 0 or 0,2-3 (needs taskset)")
 	f.StringVar(&s.Options.Program, "program", "",
 		"another build of doublet that the servers run, with the same format of the store")
@@ -79,6 +82,13 @@ func (w workbench) labSeries(cmd *cobra.Command, o *labFlags) (*lab.Series, erro
 			return nil, bench.Usage("--setting %s: want KEY=VALUE", text)
 		}
 		s.Options.Settings[name] = value
+	}
+	for _, text := range o.rules {
+		rule, err := lab.ParseRule(text)
+		if err != nil {
+			return nil, err
+		}
+		s.Options.Rules = append(s.Options.Rules, rule)
 	}
 	var err error
 	if s.Builder, err = w.builder(); err != nil {

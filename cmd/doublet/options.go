@@ -53,6 +53,7 @@ func storeOptions(e *env.Env, cfg *config.Config, stats *stat.Tree) store.Option
 	return store.Options{
 		LogDir: cfg.Data.WALDir, IndexDir: cfg.Data.IndexDir, SegmentsDir: cfg.Data.SegmentsDir,
 		CacheSize: int64(cfg.Store.CacheSize), MemTableSize: uint64(cfg.Store.MemtableSize),
+		NoCompression: !cfg.Store.Compression, ObjectSize: int(cfg.Store.ObjectSize),
 		// The store reads 0 as its default, but here the configured values hold, zero included.
 		LogSyncInterval: max(cfg.Store.WALSyncInterval.Duration, 1), Databases: cfg.Store.DBCacheEntries,
 		FloorBytes:   nonZero(int64(cfg.Store.SpaceFloor)),

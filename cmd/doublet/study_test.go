@@ -53,6 +53,8 @@ func TestStudyRefusals(t *testing.T) {
 		{"", `setting = ["no.such=1"]`, "--setting: "},
 		{"", `setting = ["doors.imap=x"]`, "--setting doors.imap: the lab sets it itself"},
 		{"", `setting = ["nothing"]`, "--setting nothing: want KEY=VALUE"},
+		{"", `rule = ["nothing"]`, "--rule nothing: want NAME=JSON"},
+		{"", `rule = ['a={"do":{"burn":true}}']`, "--rule a: rule: json: unknown field"},
 		{"", `cpus = "all"`, "--cpus \"all\": want numbers of processors"},
 		{"", `program = "/no/such/doublet"`, "--program: "},
 		{"", `people = 1000000`, "--people 1000000"},

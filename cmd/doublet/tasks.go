@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"doublet/admin"
 	"doublet/cmd/doublet/config"
+	"doublet/env/logtail"
 	"doublet/replica/schedule"
 	"doublet/stat/cpu"
 	"doublet/store/archive"
@@ -53,7 +51,7 @@ func (h *server) openTasks() error {
 	})})
 	tasks.Start(task.Task{Name: "Memory", When: task.Every(15 * time.Second), Run: task.Plain(new(returner).Run)})
 	tasks.Start(task.Task{Name: "Stats", When: task.Every(15 * time.Second), AtStart: true,
-		Run: task.Plain(h.platform())})
+		Run: task.Plain(newPlatform(h).run)})
 	tasks.Start(task.Task{Name: "CPU", When: task.Every(profileEvery / 2), Run: task.Plain(h.sampleCPU())})
 	if err := startProbes(h, tasks); err != nil {
 		return err
@@ -211,36 +209,10 @@ func (h *server) statistics() {
 	s.Stats.GaugeFunc("Server.ElapsedSeconds", "how long the server has been running, seconds", func() float64 {
 		return h.env.Clock.Now().Sub(s.Started).Seconds()
 	})
+	if tail := logtail.Of(h.env.Log); tail != nil {
+		s.Stats.CounterFunc("Server.Log.Lines", "lines written to the log (log.level, log.messages)",
+			func() float64 { return float64(tail.Written()) })
+	}
 	s.Stats.Active("Server.Users", "users")
 	s.Stats.Rate("Server.Trans", "transactions")
-}
-
-// heapBytes returns the bytes of live and not yet swept objects. Unlike runtime.ReadMemStats it does not stop the
-// program.
-func heapBytes() float64 { return float64(readMetric("/memory/classes/heap/objects:bytes")) }
-
-// platform returns the run of the task Stats. It updates the figures that are too expensive to compute on each request.
-func (h *server) platform() func(context.Context) error {
-	t := h.system.Stats
-	sys := t.Gauge("Platform.Memory.FromSystem.Bytes", "bytes of memory taken from the system")
-	gc := t.Gauge("Platform.Memory.Collections", "garbage collections so far")
-	free := t.Gauge("Platform.LogicalDisk.Free.Bytes", "bytes free on the device of the data folder")
-	t.GaugeFunc("Platform.Memory.Heap.Bytes", "bytes of live and not yet swept objects", heapBytes)
-	t.GaugeFunc("Platform.Memory.Limit.Bytes", "bytes that the runtime keeps its memory below",
-		func() float64 { return float64(debug.SetMemoryLimit(-1)) })
-	t.GaugeFunc("Platform.Process.Goroutines", "goroutines", func() float64 { return float64(runtime.NumGoroutine()) })
-	t.Text("Platform.System", "operating system and processors", func() string {
-		return runtime.GOOS + "/" + runtime.GOARCH + ", " + strconv.Itoa(runtime.NumCPU()) + " processors"
-	})
-	return func(context.Context) error {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		sys.Set(int64(m.Sys))
-		gc.Set(int64(m.NumGC))
-		disk, err := h.env.FS.GetDiskUsage(h.cfg.Data.Dir)
-		if err == nil {
-			free.Set(int64(disk.AvailBytes))
-		}
-		return err
-	}
 }

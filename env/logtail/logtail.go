@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -33,7 +34,12 @@ type Tail struct {
 	mu   sync.Mutex
 	ring [Lines]Line
 	last uint64
+
+	written atomic.Uint64
 }
+
+// Written returns the number of lines that were passed to the log itself. The tail holds others besides (Enabled).
+func (t *Tail) Written() uint64 { return t.written.Load() }
 
 // Since returns the lines after seq that keep accepts: the newest limit of them, oldest first. It also returns the
 // number of the newest line of all.
@@ -97,6 +103,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	if !h.Handler.Enabled(ctx, r.Level) {
 		return nil
 	}
+	h.tail.written.Add(1)
 	return h.Handler.Handle(ctx, r)
 }
 

@@ -48,8 +48,12 @@ func TestTail(t *testing.T) {
 	out.Reset()
 	log = slog.New(New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelError})))
 	log.Info("kept, not written")
-	if list, _ = Of(log).Since(0, 1, all); len(list) != 1 || out.Len() > 0 {
+	if list, _ = Of(log).Since(0, 1, all); len(list) != 1 || out.Len() > 0 || Of(log).Written() != 0 {
 		t.Error(list, out.String())
+	}
+	log.With("door", "imap").Error("written")
+	if n := Of(log).Written(); n != 1 {
+		t.Errorf("%d lines were written, want 1", n)
 	}
 	if Of(slog.New(slog.NewTextHandler(io.Discard, nil))) != nil {
 		t.Error("a logger without a tail has one")

@@ -65,11 +65,13 @@ func (s *Server) Drop(person [16]byte) int {
 
 // Load is the current load of the server.
 type Load struct {
-	Connections   int // open connections
-	Users         int // people signed in at open connections, now and at most so far
-	PeakUsers     int
-	Running, Peak int64  // working sessions, now and at most so far
-	Waits         uint64 // commands that had to wait for a slot
+	Connections int // open connections
+	Users       int // people signed in at open connections, now and at most so far
+	PeakUsers   int
+	// Passed and PeakPassed are the connections whose sessions other code runs (Listen), now and at most so far.
+	Passed, PeakPassed int
+	Running, Peak      int64  // working sessions, now and at most so far
+	Waits              uint64 // commands that had to wait for a slot
 }
 
 // Load returns the current load.
@@ -77,5 +79,6 @@ func (s *Server) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Load{Connections: len(s.conns), Users: len(s.perPerson), PeakUsers: s.peakUsers,
+		Passed: s.passed, PeakPassed: s.peakPassed,
 		Running: s.gate.running.Load(), Peak: s.gate.peak.Load(), Waits: s.gate.waits.Load()}
 }

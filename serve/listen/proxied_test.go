@@ -168,13 +168,16 @@ func TestListen(t *testing.T) {
 	if n, err := get().Read(b); err == nil {
 		t.Errorf("a second connection of the client: %q", b[:n])
 	}
-	if n := s.Load().Connections; n != 1 {
-		t.Errorf("%d connections", n)
+	if l := s.Load(); l.Connections != 1 || l.Passed != 1 || l.PeakPassed != 1 {
+		t.Errorf("%+v", l)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := web.Shutdown(ctx); err != nil {
 		t.Error(err)
+	}
+	if l := s.Load(); l.Passed != 0 || l.PeakPassed != 1 {
+		t.Errorf("after the end: %+v", l)
 	}
 	if err := <-served; err != http.ErrServerClosed {
 		t.Error(err)

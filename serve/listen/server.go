@@ -99,6 +99,8 @@ type Server struct {
 	perDoor   map[*Door]int
 	perPerson map[[16]byte]int
 	peakUsers int // the maximum of len(perPerson) so far
+	// passed is the number of connections whose sessions other code runs, peakPassed its maximum so far.
+	passed, peakPassed int
 
 	gate       *gate
 	compressed atomic.Int64 // connections under DEFLATE
@@ -258,6 +260,10 @@ func (s *Server) admit(nc net.Conn, d *Door, client netip.AddrPort) (*Conn, erro
 	}
 	s.conns[c] = struct{}{}
 	s.perDoor[d]++
+	if d.pass != nil {
+		s.passed++
+		s.peakPassed = max(s.peakPassed, s.passed)
+	}
 	return c, nil
 }
 
@@ -320,6 +326,9 @@ func (s *Server) leave(c *Conn) {
 	defer s.mu.Unlock()
 	s.forget(c)
 	delete(s.conns, c)
+	if c.door.pass != nil {
+		s.passed--
+	}
 	if s.perDoor[c.door]--; s.perDoor[c.door] <= 0 {
 		delete(s.perDoor, c.door)
 	}

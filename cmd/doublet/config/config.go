@@ -194,6 +194,8 @@ type Store struct {
 	DBCacheEntries    int      `toml:"db_cache_entries" default:"10000" min:"10" max:"10000000"`
 	MemtableSize      Size     `toml:"memtable_size" default:"32MB" demo:"16MB" min:"1MB" max:"2GB"`
 	WALSyncInterval   Duration `toml:"wal_sync_interval" default:"500us" min:"0s" max:"100ms"`
+	Compression       bool     `toml:"compression" default:"true"`
+	ObjectSize        Size     `toml:"object_size" default:"32KB" min:"4KB" max:"96KB"`
 	SpaceFloor        Size     `toml:"space_floor" default:"1GB" demo:"100MB" min:"0B" max:"1TB"`
 	SpaceFloorPercent int      `toml:"space_floor_percent" default:"5" demo:"1" min:"0" max:"90"`
 }

@@ -36,7 +36,9 @@ func notesMarkdown() string {
 	var b strings.Builder
 	b.WriteString("\n## From notes.ini\n\n" +
 		"The settings of Domino's notes.ini that the documents of the workbench name, and " +
-		"what takes their place here.\n\n| notes.ini | here | remark |\n|---|---|---|\n")
+		"what takes their place here. [switches.md](switches.md) " +
+		"says what each switch saves or costs, and by which statistics.\n\n" +
+		"| notes.ini | here | remark |\n|---|---|---|\n")
 	for _, s := range NotesSettings() {
 		here := "none"
 		if len(s.Keys) > 0 {
