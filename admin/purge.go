@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"doublet/directory"
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
@@ -48,14 +49,21 @@ func (r Purged) Text() string {
 }
 
 // purgeMailFile deletes old folders, uploads, deleted messages, and removed entries of calendars and address books.
-func (s *System) purgeMailFile(ctx context.Context, db note.DatabaseID, out *Purged) error {
+// policies are the retention policies that are on: messages that they keep stay.
+func (s *System) purgeMailFile(ctx context.Context, i *layout.Info, policies []directory.RetentionPolicy,
+	out *Purged) error {
+	db := i.ID
 	if _, err := s.Mailbox.PurgeDeleted(ctx, db); err != nil {
 		return err
 	}
 	if _, err := s.Mailbox.PurgeUploads(ctx, db, keepUploads); err != nil {
 		return err
 	}
-	n, err := s.Mailbox.PurgeRecoverable(ctx, db)
+	keep, err := keeping(ctx, s, i, policies)
+	if err != nil {
+		return err
+	}
+	n, err := s.Mailbox.PurgeRecoverable(ctx, db, keep)
 	out.Messages += n
 	if err != nil {
 		return err
@@ -107,14 +115,16 @@ func (s *System) Purge(ctx context.Context) (Purged, error) {
 	step("removed databases", err)
 	out.Journals, err = s.expireJournals(ctx)
 	step("journals", err)
+	policies, err := policiesOn(ctx, s, false)
+	listed := step("retention policies", err) // without them, kept messages would be purged
 	all, err := s.Store.Databases()
 	step("databases", err)
 	for _, i := range all {
 		if ctx.Err() != nil {
 			break
 		}
-		if i.Kind == mailbox.Kind && i.State == layout.InService {
-			err := s.purgeMailFile(ctx, i.ID, &out)
+		if i.Kind == mailbox.Kind && i.State == layout.InService && listed {
+			err := s.purgeMailFile(ctx, &i, policies, &out)
 			step("folders of database "+i.ID.String(), except(err, store.ErrNotHome)) // its home does this
 		}
 		err := s.Store.Maintain(ctx, i.ID)

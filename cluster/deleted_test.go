@@ -51,7 +51,7 @@ func TestDeletedReplicates(t *testing.T) {
 	p.must(err)
 	p.must(res[0].Err)
 	p.clock.Advance(keepDeleted)
-	n, err := mate.mail.PurgeRecoverable(p.ctx, p.db)
+	n, err := mate.mail.PurgeRecoverable(p.ctx, p.db, nil)
 	p.must(err)
 	p.run()
 	for i, x := range p.nodes {

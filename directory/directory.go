@@ -119,6 +119,7 @@ type Directory struct {
 	MailIns       *MailIns
 	Connections   *Connections
 	MailRules     *MailRules
+	Retention     *Retention
 	DKIMKeys      *DKIMKeys
 	Passwords     *Passwords
 	SecondFactors *SecondFactors
@@ -209,7 +210,8 @@ func (b *base) update(ctx context.Context, who note.Who, fn func(*edit) error) e
 func (b *base) compose(pool *password.Pool, secret *Secret) *Directory {
 	d := &Directory{base: b, Secret: secret, Domains: &Domains{base: b}, Servers: &Servers{base: b},
 		Routes:      &Routes{base: b},
-		Connections: &Connections{base: b}, DKIMKeys: &DKIMKeys{base: b}, MailRules: &MailRules{base: b}}
+		Connections: &Connections{base: b}, DKIMKeys: &DKIMKeys{base: b}, MailRules: &MailRules{base: b},
+		Retention: &Retention{base: b}}
 	d.Names = &Names{base: b, domains: d.Domains, cache: newNameCache(b.opt.NameCache, b.opt.Stats)}
 	d.Passwords = &Passwords{base: b, names: d.Names, secret: secret, pool: pool}
 	d.SecondFactors = &SecondFactors{base: b, names: d.Names, secret: secret}

@@ -111,6 +111,8 @@ func formWord(form string) string {
 		return "connection"
 	case formMailRule:
 		return "mail rule"
+	case formRetention:
+		return "retention policy"
 	}
 	return "entry"
 }

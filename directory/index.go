@@ -64,6 +64,7 @@ func Indexes() []store.Index {
 		of(indexRoutes, routeKeys),
 		of(indexConnections, connectionKeys),
 		of(indexMailRules, mailRuleKeys),
+		of(indexRetention, retentionKeys),
 	}
 }
 

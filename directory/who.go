@@ -33,7 +33,7 @@ func (ns *Names) WhoOf(ctx context.Context, id note.UNID) (note.Who, error) {
 			return fmt.Errorf("%w: %s", ErrDisabled, p.Name())
 		}
 		who.Roles = p.Roles
-		who.Groups, err = closure(r, id)
+		who.Groups, err = closure(r, id, memberAccess)
 		return err
 	})
 	if err != nil {
@@ -43,13 +43,20 @@ func (ns *Names) WhoOf(ctx context.Context, id note.UNID) (note.Who, error) {
 	return who, nil
 }
 
-// closure finds all groups of a member, also indirect ones. It uses only the index, so it reads no member lists, which
-// may be long.
-func closure(r *store.Reader, id note.UNID) ([]note.UNID, error) {
+// closure finds all groups of some kinds (the prefixes of indexMembers) that a member is in, also through others of
+// these. It uses only the index, so it reads no member lists, which may be long.
+func closure(r *store.Reader, id note.UNID, kinds ...byte) ([]note.UNID, error) {
 	var out []note.UNID
 	seen := map[note.UNID]bool{id: true}
 	grow := func(member note.UNID) error {
-		ids, err := r.Lookup(indexMembers, memberKey(memberAccess, member))
+		var ids []note.ID
+		for _, kind := range kinds {
+			some, err := r.Lookup(indexMembers, memberKey(kind, member))
+			if err != nil {
+				return err
+			}
+			ids = append(ids, some...)
+		}
 		for _, g := range ids {
 			row, err := r.Note(g)
 			if errors.Is(err, store.ErrNotFound) {
@@ -63,7 +70,7 @@ func closure(r *store.Reader, id note.UNID) ([]note.UNID, error) {
 				out = append(out, row.UNID)
 			}
 		}
-		return err
+		return nil
 	}
 	if err := grow(id); err != nil {
 		return nil, err

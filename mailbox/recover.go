@@ -209,10 +209,10 @@ func recoverOne(c *Changing, u note.UNID) ([]Folder, error) {
 }
 
 // PurgeRecoverable deletes for good the messages of a mail file that were deleted longer ago than KeepDeleted, and the
-// oldest of them while they need more room than the quota of the mail file. It deletes nothing during a hold. It
-// returns their number.
-func (s *Service) PurgeRecoverable(ctx context.Context, db note.DatabaseID) (n int, err error) {
-	old, err := s.expired(ctx, db)
+// oldest of them while they need more room than the quota of the mail file. It deletes nothing during a hold, and no
+// message that policies keep until a later time; keep may be nil. It returns their number.
+func (s *Service) PurgeRecoverable(ctx context.Context, db note.DatabaseID, keep *Retention) (n int, err error) {
+	old, err := s.expired(ctx, db, keep)
 	for part := range slices.Chunk(old, batch) {
 		if err == nil {
 			var done int
@@ -239,13 +239,17 @@ func (s *Service) KeptDeleted(ctx context.Context, db note.DatabaseID) (messages
 type binned struct{ id, folder note.ID }
 
 // expired returns the messages that PurgeRecoverable deletes.
-func (s *Service) expired(ctx context.Context, db note.DatabaseID) (old []binned, err error) {
+func (s *Service) expired(ctx context.Context, db note.DatabaseID, keep *Retention) (old []binned, err error) {
 	before := s.env.Clock.Now().Add(-s.opt.KeepDeleted).Unix()
-	err = s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
-		on, err := held(r)
-		if on || err != nil {
+	if keep == nil {
+		keep = &Retention{}
+	}
+	err = s.File(note.System, db).Read(ctx, func(d *Reading) error {
+		t, err := d.retaining(keep)
+		if t == nil || err != nil {
 			return err
 		}
+		r := d.r
 		quota := r.Info().Quota
 		for _, h := range bins(r) {
 			ids, err := membersOf(r, h, 1)
@@ -259,9 +263,12 @@ func (s *Service) expired(ctx context.Context, db note.DatabaseID) (old []binned
 					return err
 				}
 				m, _ := row.Member(h.Note)
-				if m.Saved <= before || !row.Hidden() || quota > 0 && size > quota {
+				if m.Saved > before && row.Hidden() && (quota == 0 || size <= quota) {
+					continue
+				}
+				size -= min(size, row.Size) // one that is kept takes no room from the others
+				if !row.Hidden() || !t.keeps(row, h) {
 					old = append(old, binned{id, h.Note})
-					size -= min(size, row.Size)
 				}
 			}
 		}

@@ -245,7 +245,7 @@ func (m *recovering) recover(there map[string]note.UNID) {
 // pass lets some days pass, and purges.
 func (m *recovering) pass() {
 	m.w.f.Time.Advance(time.Duration(m.rng.IntN(5*24*3600)) * time.Second)
-	n, err := m.w.svc.PurgeRecoverable(m.w.ctx, m.w.db)
+	n, err := m.w.svc.PurgeRecoverable(m.w.ctx, m.w.db, nil)
 	m.w.must(err)
 	had := len(m.letters)
 	before := m.w.f.Env.Clock.Now().Add(-keepDeleted).Unix()
@@ -404,7 +404,7 @@ func TestHold(t *testing.T) {
 	svc := mailbox.New(w.s, w.f.Env, mailbox.Options{})
 	purged := func(svc *mailbox.Service, want int) {
 		t.Helper()
-		if n, err := svc.PurgeRecoverable(w.ctx, w.db); n != want || err != nil {
+		if n, err := svc.PurgeRecoverable(w.ctx, w.db, nil); n != want || err != nil {
 			t.Errorf("%d purged, want %d: %v", n, want, err)
 		}
 	}

@@ -123,6 +123,7 @@ func (h *server) startMaintenance(tasks *task.Supervisor) {
 		when       task.Schedule
 	}{
 		{"Collect", "collect", nil, task.Aligned(15 * time.Minute)},
+		{"Retention", "retention run", nil, task.Daily(0, 30)},
 		{"Purge", "purge", nil, task.Daily(1, 30)},
 		{"Catalog", "catalog", nil, task.Daily(1, 0)},
 		{"UpdAll", "updall", nil, task.Daily(2, 0)},

@@ -226,7 +226,7 @@ func (p *player) step(line string, more []string) {
 		p.w.ok(p.w.waker.Run(bg))
 		p.w.ok(p.w.sources.Run(bg))
 	case word == "purge":
-		_, err := p.w.files.PurgeRecoverable(bg, p.w.who[p.who].Database)
+		_, err := p.w.files.PurgeRecoverable(bg, p.w.who[p.who].Database, nil)
 		p.w.ok(err)
 	case word == "share":
 		f := strings.Fields(rest)
