@@ -299,10 +299,11 @@ func printLinks(e *event, w *jmap.Writer, _ func(string) bool) {
 
 // setLinks writes a line for each link.
 func setLinks(e *event, old, want *jmap.Value) error {
-	have := map[string]link{}
+	have, managed := map[string]link{}, map[string]string{}
 	for _, l := range e.links() {
 		l.line = &ical.Property{Name: l.line.Name, Params: slices.Clone(l.line.Params), Value: l.line.Value}
 		have[l.id] = l
+		managed[l.href] = ManagedID(l.line)
 	}
 	var out []ical.Property
 	err := entries(want, "links", func(id string, v *jmap.Value) error {
@@ -311,6 +312,9 @@ func setLinks(e *event, old, want *jmap.Value) error {
 			return nil
 		}
 		p, err := linkOf(id, v)
+		if m := managed[p.Value]; m != "" && p.Name == "ATTACH" { // the client describes it anew
+			p.SetParam(ParamManagedID, m)
+		}
 		out = append(out, p)
 		return err
 	})

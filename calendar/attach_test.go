@@ -1,0 +1,197 @@
+package calendar
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"doublet/wire/jmap"
+)
+
+// daily is a series in a time zone with an exception and a component for an instance.
+const daily = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\n" +
+	"BEGIN:VEVENT\r\nUID:a\r\nDTSTAMP:20260101T000000Z\r\nDTSTART;TZID=Europe/Berlin:20260105T090000\r\n" +
+	"DURATION:PT1H\r\nRRULE:FREQ=DAILY;COUNT=5\r\nEXDATE;TZID=Europe/Berlin:20260108T090000\r\nEND:VEVENT\r\n" +
+	"BEGIN:VEVENT\r\nUID:a\r\nDTSTAMP:20260101T000000Z\r\nRECURRENCE-ID;TZID=Europe/Berlin:20260106T090000\r\n" +
+	"DTSTART;TZID=Europe/Berlin:20260106T110000\r\nDURATION:PT1H\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+
+func readText(t *testing.T, text []byte) *Object {
+	t.Helper()
+	o, err := ReadObject(text)
+	if err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return o
+}
+
+// having returns the components that have a managed attachment: "M", or the RECURRENCE-ID.
+func having(o *Object, id string) string {
+	var list []string
+	for _, c := range o.Parts {
+		for i := range c.Properties {
+			if ManagedID(&c.Properties[i]) != id {
+				continue
+			}
+			name := "M"
+			if p := c.Get("RECURRENCE-ID"); p != nil {
+				name = p.Value
+			}
+			list = append(list, name)
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+var agenda = Attachment{ID: "one", URL: "https://cal.example.com/a,b;c", Name: `a "b", c.txt`, Type: "text/plain",
+	Size: 7}
+
+// TestAttach adds an attachment to instances that rid names.
+//
+// Implements: RFC 8607 §3.3.2 rid= Query Parameter
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ rid, want string }{
+		{"", "M 20260106T090000"},
+		{"M", "M"},
+		{"20260106T080000Z", "20260106T090000"},
+		{"20260106T090000", "20260106T090000"},
+		{"20260106", "20260106T090000"},
+		{"20260107T080000Z", "20260107T090000"},
+		{"M,20260107T080000Z,20260109T090000", "M 20260107T090000 20260109T090000"},
+		{"20260108T080000Z", "no"}, // it is excluded
+		{"20260106T090000Z", "no"},
+		{"20270101T080000Z", "no"},
+		{"20260106T080000Z,20260106T090000", "no"}, // twice the same
+	} {
+		o := readText(t, []byte(daily))
+		var in Instances
+		if c.rid != "" {
+			var err error
+			if in, err = ParseInstances(c.rid); err != nil {
+				t.Fatal(c.rid, err)
+			}
+		}
+		text, err := o.Attach(agenda, in)
+		if c.want == "no" {
+			if !errors.Is(err, ErrInstance) {
+				t.Errorf("%s: %v", c.rid, err)
+			}
+		} else if err != nil {
+			t.Errorf("%s: %v", c.rid, err)
+		} else if got := having(readText(t, text), "one"); got != c.want {
+			t.Errorf("%s: %s, want %s", c.rid, got, c.want)
+		}
+		if string(o.Text()) != daily {
+			t.Fatalf("%s: the object itself has changed", c.rid)
+		}
+	}
+	for _, s := range []string{"", "m", "M,", ",M", "M,M", "20260105,20260105", "2026", "20260105T250000", "\x00",
+		strings.Repeat("M,", 5000)} {
+		if _, err := ParseInstances(s); !errors.Is(err, ErrInstance) {
+			t.Errorf("%.20q: %v", s, err)
+		}
+	}
+}
+
+// TestDetach removes and replaces an attachment. An instance that follows the series gets a component without it.
+func TestDetach(t *testing.T) {
+	t.Parallel()
+	text, err := readText(t, []byte(daily)).Attach(agenda, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := readText(t, text)
+	if p := o.Parts[0].Get("ATTACH"); p.Value != agenda.URL || p.Param("SIZE") != "7" ||
+		p.Param("FILENAME") != agenda.Name || p.Param("FMTTYPE") != "text/plain" {
+		t.Errorf("the line has %+v", p)
+	}
+	in, _ := ParseInstances("20260107T090000")
+	if text, err = o.Detach("one", in); err != nil {
+		t.Fatal(err)
+	}
+	o = readText(t, text)
+	if got := having(o, "one"); got != "M 20260106T090000" || len(o.Parts) != 3 {
+		t.Errorf("%s in %d components", got, len(o.Parts))
+	}
+	if _, err := o.Detach("one", in); !errors.Is(err, ErrManagedID) {
+		t.Errorf("removed twice: %v", err)
+	}
+	if _, err := o.Detach("", nil); !errors.Is(err, ErrManagedID) {
+		t.Errorf("no id: %v", err)
+	}
+	if text, err = o.Reattach("one", Attachment{ID: "two", URL: "https://cal.example.com/2"}); err != nil {
+		t.Fatal(err)
+	}
+	o = readText(t, text)
+	if got := having(o, "two"); got != "M 20260106T090000" || len(o.Managed()) != 1 {
+		t.Errorf("%s, want the places of the first", got)
+	}
+	if text, err = o.Detach("two", nil); err != nil || len(readText(t, text).Managed()) != 0 {
+		t.Errorf("not removed: %v: %s", err, text)
+	}
+}
+
+// TestLinksManaged checks that a change over JMAP keeps managed attachments.
+//
+// Implements: RFC 8984 §4.2.7 links
+func TestLinksManaged(t *testing.T) {
+	t.Parallel()
+	text, err := readText(t, []byte(daily)).Attach(agenda, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit := func(o *Object, json string) *Object {
+		t.Helper()
+		v, err := jmap.Parse(json, jmap.Bounds{Values: 1000, Depth: 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o, err = o.Edit(v); err != nil {
+			t.Fatal(err)
+		}
+		return readText(t, o.Text())
+	}
+	o := edit(readText(t, text), `{"title":"Other"}`)
+	if got := having(o, "one"); got != "M 20260106T090000" {
+		t.Errorf("after a change of the title: %s", got)
+	}
+	o = edit(o, `{"links":{"x":{"@type":"Link","href":"https://cal.example.com/a,b;c","rel":"enclosure",`+
+		`"title":"Agenda"},"y":{"@type":"Link","href":"https://else.example/"}}}`)
+	if having(o, "one") != "M 20260106T090000" || o.Parts[0].Get("ATTACH").Param("FILENAME") != "Agenda" {
+		t.Errorf("after another title of the link: %s", o.Text())
+	}
+	o = edit(o, `{"links":{"y":{"@type":"Link","href":"https://else.example/"}}}`)
+	if got := having(o, "one"); strings.HasPrefix(got, "M") {
+		t.Errorf("the link was removed, and the attachment stays in %s", got)
+	}
+}
+
+// FuzzInstances parses the parameter rid. What is parsed names instances of a series, or none.
+func FuzzInstances(f *testing.F) {
+	for _, s := range []string{"M", "M,20260106T080000Z", "20260107", "20260107T090000,20260109T090000"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		in, err := ParseInstances(s)
+		if err != nil {
+			return
+		}
+		if len(in) == 0 || len(in) > maxInstances {
+			t.Fatalf("%d instances", len(in))
+		}
+		text, err := readText(t, []byte(daily)).Attach(agenda, in)
+		if err != nil {
+			if !errors.Is(err, ErrInstance) {
+				t.Fatal(err)
+			}
+			return
+		}
+		o := readText(t, text)
+		if n := len(strings.Fields(having(o, "one"))); n != len(in) {
+			t.Fatalf("%d instances have the attachment, want %d: %s", n, len(in), text)
+		}
+		if text, err = o.Detach("one", in); err != nil || len(readText(t, text).Managed()) != 0 {
+			t.Fatalf("not removed: %v", err)
+		}
+	})
+}
