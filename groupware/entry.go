@@ -82,6 +82,8 @@ type Entry struct {
 	ScheduleTag string
 	// Text is the object. Lists leave it out unless they were asked for it.
 	Text []byte
+	// Attachments are the managed attachments that the object names.
+	Attachments []Attachment
 
 	id     note.ID
 	object note.Attachment
@@ -103,12 +105,16 @@ type Parsed struct {
 	// Object is the parsed object of a calendar, nil for a contact. Card is a contact.
 	Object *calendar.Object
 	Card   *ical.Component
-	stored *store.Object
+	// Rewritten is set if the text is another than the client wrote: it has other addresses of managed attachments.
+	Rewritten bool
+	stored    *store.Object
+	offered   []Attachment
 }
 
-// Parse parses and checks the text of an entry. Errors match ErrInvalid or ErrTooLarge. The caller must call Release
-// when the updates that use the entry have ended.
-func (s *Service) Parse(ctx context.Context, kind Kind, text []byte) (*Parsed, error) {
+// Parse parses and checks the text of an entry of the mail file. Managed attachments get their addresses there. Errors
+// match ErrInvalid, ErrTooLarge or ErrAttachments. The caller must call Release when the updates that use the entry
+// have ended.
+func (f *File) Parse(ctx context.Context, kind Kind, text []byte) (*Parsed, error) {
 	if len(text) > MaxEntry {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(text), MaxEntry)
 	}
@@ -116,8 +122,11 @@ func (s *Service) Parse(ctx context.Context, kind Kind, text []byte) (*Parsed, e
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if len(text) > maxInline {
-		if p.stored, err = s.store.Attach(ctx, text); err != nil {
+	if err := p.readdress(ctx, f); err != nil {
+		return nil, err
+	}
+	if len(p.Text) > maxInline {
+		if p.stored, err = f.svc.store.Attach(ctx, p.Text); err != nil {
 			return nil, err
 		}
 	}
@@ -276,8 +285,9 @@ func (d *reading) read(h *layout.Folder, id note.ID, row *layout.Note, c *layout
 	return e
 }
 
-// body sets the text of an entry from the content of its note, or where it is stored.
+// body sets the text of an entry from the content of its note, or where it is stored, and its attachments.
 func body(e *Entry, c *note.Content) {
+	e.Attachments = managed(c)
 	if text := c.Items.Get(itemBody); text != nil {
 		e.Text = text.AsBinary()
 		e.Size = len(e.Text)

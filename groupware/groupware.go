@@ -59,12 +59,15 @@ const (
 type Options struct {
 	// AgendaMemory bounds the times of entries that are kept in memory for searches by time, in bytes; 0 means 64 MB.
 	AgendaMemory int64
+	// Origin is the scheme and host of the addresses of managed attachments, such as https://mail.example.com.
+	Origin string
 }
 
 // Service opens the groupware of mail files.
 type Service struct {
 	store   *store.Store
 	env     *env.Env
+	origin  string
 	agendas agendas
 }
 
@@ -73,7 +76,8 @@ func New(s *store.Store, e *env.Env, o Options) *Service {
 	if o.AgendaMemory == 0 {
 		o.AgendaMemory = 64 << 20
 	}
-	return &Service{store: s, env: e, agendas: agendas{most: o.AgendaMemory, by: map[note.DatabaseID]*agenda{}}}
+	return &Service{store: s, env: e, origin: o.Origin,
+		agendas: agendas{most: o.AgendaMemory, by: map[note.DatabaseID]*agenda{}}}
 }
 
 // File is the groupware of one mail file as one person sees it. It needs no closing.

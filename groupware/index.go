@@ -14,7 +14,7 @@ import (
 // indexEntries finds entries by prefix and hash: 'n' and the name, 'u' and the UID. The hash bounds the key and keeps
 // zero bytes out of it. Behind spanKey stands the span of an entry of a calendar. sourceKey finds the folders of
 // calendars that show a feed, alarmKey the entries with alarms that send mail,
-// owedKey those about which a message was not sent yet.
+// owedKey those about which a message was not sent yet. 'm' and the MANAGED-ID find the entries with an attachment.
 const indexEntries uint64 = 40
 
 var sourceKey, alarmKey, owedKey = []byte("s"), []byte("a"), []byte("o")
@@ -39,6 +39,9 @@ func Indexes() []store.Index {
 		if content.Items.Get(itemOwed).AsBool() {
 			list = append(list, owedKey)
 		}
+		for _, a := range managed(content) {
+			list = append(list, attachmentKey(a.ID))
+		}
 		return list
 	}
 	return []store.Index{{Number: indexEntries, Kind: mailbox.Kind, Keys: keys}}
@@ -49,6 +52,8 @@ const uidKind = 'u'
 
 func nameKey(name string) []byte { return hashKey('n', name) }
 func uidKey(uid string) []byte   { return hashKey(uidKind, uid) }
+
+func attachmentKey(id string) []byte { return hashKey('m', id) }
 
 func hashKey(prefix byte, s string) []byte {
 	sum := sha256.Sum256([]byte(s))

@@ -49,12 +49,9 @@ func (c *Changing) Put(kind Kind, collection, name string, p *Parsed, x Conditio
 	if err := c.mayPut(h, have, p, x); err != nil {
 		return e, false, err
 	}
-	content := p.content(name, c.f.svc.env.Clock.Now())
-	if p.Private && have != nil && (!have.Private || have.shown) {
-		content.Items = content.Items.With(itemShown, note.Bool(true))
-	}
-	if p.stored != nil {
-		c.write().Keep(p.stored)
+	content, err := p.contentFor(c, name, have)
+	if err != nil {
+		return e, false, err
 	}
 	id := note.ID(0)
 	if have != nil {
@@ -103,10 +100,7 @@ func (c *Changing) mayPut(h *layout.Folder, have *Entry, p *Parsed, x Condition)
 	if !x.Holds(have) {
 		return ErrChanged
 	}
-	if err := c.mayHold(h, have, p); err != nil {
-		return err
-	}
-	return c.fits(have, len(p.Text))
+	return c.mayHold(h, have, p)
 }
 
 // mayHold checks the rules of a collection for an entry that replaces another one, or nil.
@@ -146,10 +140,11 @@ func (c *Changing) uniqueUID(h *layout.Folder, have *Entry, uid string) error {
 	return nil
 }
 
-// fits checks that an entry of a size has room in the mail file, in place of another one or of nil.
+// fits checks that an entry of a size, with its attachments, has room in the mail file, in place of another one or of
+// nil.
 func (c *Changing) fits(have *Entry, size int) error {
 	if have != nil {
-		size -= have.Size
+		size -= have.Size + total(have.Attachments)
 	}
 	if info := c.r.Info(); size > 0 && info.Quota > 0 && mailbox.Used(c.r)+uint64(size) > info.Quota {
 		return mailbox.ErrOverQuota
@@ -160,7 +155,7 @@ func (c *Changing) fits(have *Entry, size int) error {
 // Put writes an entry in an update of its own: see Changing.Put.
 func (f *File) Put(ctx context.Context, kind Kind, collection, name string, text []byte,
 	x Condition) (e Entry, created bool, err error) {
-	p, err := f.svc.Parse(ctx, kind, text)
+	p, err := f.Parse(ctx, kind, text)
 	if err != nil {
 		return e, false, err
 	}
@@ -188,12 +183,13 @@ func (f *File) Move(ctx context.Context, kind Kind, from, to Place, has, x Condi
 	if !has.Holds(&e) {
 		return false, ErrChanged
 	}
-	p, err := f.svc.Parse(ctx, kind, e.Text)
+	p, err := f.Parse(ctx, kind, e.Text)
 	if err != nil {
 		return false, err
 	}
 	defer p.Release()
 	p.ScheduleTag = e.ScheduleTag
+	p.Offer(e.Attachments...) // the entry that has them goes in the same update
 	err = f.Change(ctx, func(c *Changing) error {
 		if err := c.take(kind, from.Collection, from.Name, Condition{ETag: e.ETag}, moved); err != nil {
 			return err

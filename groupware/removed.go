@@ -233,6 +233,9 @@ func (c *Changing) Restore(id note.UNID, kind Kind, collection string) error {
 	if err := c.mayPut(h, nil, p, Condition{}); err != nil {
 		return err
 	}
+	if err := c.fits(nil, e.Size+total(e.Attachments)); err != nil {
+		return err
+	}
 	have, err := c.r.Content(nid)
 	if err != nil {
 		return err

@@ -25,6 +25,9 @@ type Torn struct {
 	// Removed is set if one primary removed the event after the last change of the entries.
 	Removed bool
 
+	// Attachments are the managed attachments of all versions.
+	Attachments []Attachment
+
 	notes []note.ID // the notes with conflicts
 	bin   []note.ID // the removed entries among the versions
 }
@@ -168,6 +171,7 @@ func (d tornSearch) versions(uid string) (t Torn, err error) {
 		if o, err := calendar.ReadObject(t.Entries[i].Text); err == nil {
 			t.Versions = append(t.Versions, o)
 		}
+		t.Attachments = append(t.Attachments, t.Entries[i].Attachments...)
 	}
 	ids, err := d.r.Lookup(indexEntries, uidKey(uid))
 	if err != nil {
@@ -198,6 +202,7 @@ func (d tornSearch) departed(uid string, t *Torn) error {
 	}
 	for _, e := range gone {
 		order := 0
+		t.Attachments = append(t.Attachments, e.Attachments...)
 		if itip.IsAnswer(e.Object) {
 			t.Versions, t.bin = append(t.Versions, e.Object), append(t.bin, e.id)
 			continue
@@ -241,6 +246,7 @@ func (d tornSearch) leaves(id note.ID, t *Torn) error {
 	for _, x := range list {
 		e := &Entry{id: id}
 		body(e, x)
+		t.Attachments = append(t.Attachments, e.Attachments...)
 		if err := d.text(e); err != nil {
 			return err
 		}

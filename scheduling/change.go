@@ -29,7 +29,8 @@ type change struct {
 	outside  []*itip.Message
 	states   map[string]string // SCHEDULE-STATUS by normalized address
 	held     []*groupware.Parsed
-	locked   []int // of the desks
+	locked   []int             // of the desks
+	inline   map[string]string // managed attachments in base64 by MANAGED-ID, see inlineText
 	// gone are the removed entries with the UID of a new event of the organizer.
 	gone []*calendar.Object
 }
@@ -233,6 +234,7 @@ func (c *change) run(ctx context.Context) (Written, error) {
 			return err
 		}
 		for i, d := range list {
+			d.write.Offer(c.t.offers(w.Attachments)...)
 			err := d.put(all[i+1])
 			var conflict *groupware.UIDConflictError // the event came by mail meanwhile
 			switch {
@@ -278,8 +280,8 @@ func (c *change) list() (list []*draft) {
 
 // prepare prints and parses what the commit writes.
 func (c *change) prepare(ctx context.Context) error {
-	parse := func(o *calendar.Object, tag string) (*groupware.Parsed, error) {
-		p, err := c.s.groupware.Parse(ctx, groupware.Calendar, itip.Print(o))
+	parse := func(f *groupware.File, o *calendar.Object, tag string) (*groupware.Parsed, error) {
+		p, err := f.Parse(ctx, groupware.Calendar, itip.Print(o))
 		if err == nil {
 			p.ScheduleTag = tag
 			c.held = append(c.held, p)
@@ -291,7 +293,7 @@ func (c *change) prepare(ctx context.Context) error {
 			continue
 		}
 		var err error
-		if d.write, err = parse(d.object, d.tag); err != nil {
+		if d.write, err = parse(d.file, d.object, d.tag); err != nil {
 			return err
 		}
 	}
@@ -303,7 +305,7 @@ func (c *change) prepare(ctx context.Context) error {
 		return err
 	}
 	c.object = o
-	c.parsed, err = parse(o, c.s.groupware.NewScheduleTag())
+	c.parsed, err = parse(c.t.File, o, c.s.groupware.NewScheduleTag())
 	return err
 }
 
@@ -317,6 +319,7 @@ func (c *change) own(x *groupware.Changing) (w Written, err error) {
 		return w, err
 	}
 	put := func() (err error) {
+		c.t.offer(c.parsed)
 		w.Entry, w.Created, err = x.Put(groupware.Calendar, c.t.Collection, c.t.Name, c.parsed, now)
 		w.Changed = c.object != nil
 		return err
@@ -337,8 +340,17 @@ func (c *change) own(x *groupware.Changing) (w Written, err error) {
 	return w, err
 }
 
-// put writes a draft.
+// put writes a draft, without new attachments if they have no room.
 func (d *draft) put(x *groupware.Changing) error {
+	err := d.putWhole(x)
+	if errors.Is(err, mailbox.ErrOverQuota) && d.write.Withdraw() {
+		err = d.putWhole(x)
+	}
+	return err
+}
+
+// putWhole writes a draft. If it has no room, nothing is written.
+func (d *draft) putWhole(x *groupware.Changing) error {
 	if err := x.Unchanged(d.claim); err != nil {
 		return err
 	}
@@ -367,7 +379,7 @@ func (c *change) record(ctx context.Context) (*groupware.Entry, error) {
 		if o, err = itip.SetStatus(o, c.states); err != nil {
 			return nil, err
 		}
-		p, err := c.s.groupware.Parse(ctx, groupware.Calendar, itip.Print(o))
+		p, err := c.t.File.Parse(ctx, groupware.Calendar, itip.Print(o))
 		if err != nil {
 			return nil, err
 		}

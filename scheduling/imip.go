@@ -32,6 +32,7 @@ func (c *change) mail(ctx context.Context) {
 			c.states[address] = itip.InvalidUser
 			continue
 		}
+		m = c.inlined(ctx, m)
 		text := string(m.Text())
 		if same[text] == nil {
 			same[text] = &letter{m: m}

@@ -75,6 +75,8 @@ type Target struct {
 	// Implements: RFC 6638 §8.1 Schedule-Reply Request Header
 	Silent bool
 
+	// attachment is a managed attachment that the change adds, nil for none.
+	attachment *groupware.Attachment
 	// torn has the versions of the event that the change replaces, nil for a change of a person.
 	torn  *groupware.Torn
 	claim string // state of the calendar of a room that answers, see groupware.Changing.Unchanged; "" for any
@@ -84,7 +86,8 @@ type Target struct {
 type Written struct {
 	groupware.Entry
 	Created bool
-	// Changed is set if the server stored another text than the client wrote, with versions and delivery states.
+	// Changed is set if the server stored another text than the client wrote: with versions and delivery states, or
+	// with other addresses of managed attachments.
 	Changed bool
 }
 
@@ -92,7 +95,7 @@ type Written struct {
 // groupware.Changing.Put: itip.ErrNotAllowed, itip.ErrOrganizers, itip.ErrTooMany, *ErrElsewhere, and store.ErrDenied
 // if the person may not write in the name of the owner.
 func (s *Service) Put(ctx context.Context, t *Target, text []byte) (Written, error) {
-	p, err := s.groupware.Parse(ctx, groupware.Calendar, text)
+	p, err := t.File.Parse(ctx, groupware.Calendar, text)
 	if err != nil {
 		return Written{}, err
 	}
@@ -141,7 +144,9 @@ func (s *Service) try(ctx context.Context, t *Target, p *groupware.Parsed) (w Wr
 			if p == nil {
 				return x.Remove(groupware.Calendar, t.Collection, t.Name, t.Condition)
 			}
+			t.offer(p)
 			w.Entry, w.Created, err = x.Put(groupware.Calendar, t.Collection, t.Name, p, t.Condition)
+			w.Changed = p.Rewritten
 			return err
 		})
 		return w, err
@@ -203,7 +208,7 @@ func (c *change) compose(ctx context.Context, was, now *calendar.Object, before,
 
 func (s *Service) newChange(ctx context.Context, t *Target) *change {
 	return &change{s: s, t: t, me: s.people.is(ctx, t.Owner), states: map[string]string{}, parties: map[string]party{},
-		drafts: map[note.DatabaseID]*draft{}}
+		drafts: map[note.DatabaseID]*draft{}, inline: map[string]string{}}
 }
 
 // findGone finds the removed entries of the owner with the UID of a new event.

@@ -242,7 +242,7 @@ func TestMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "alice", "bob")
 	text := []byte(meeting("m", "", "bob"))
-	p, err := w.group.Parse(bg, groupware.Calendar, text)
+	p, err := w.file("alice").Parse(bg, groupware.Calendar, text)
 	w.ok(err)
 	c, err := w.sched.plan(bg, w.target("alice", "m.ics"), nil, p)
 	w.ok(err)

@@ -84,6 +84,10 @@ func (x *attending) renewed(whole, c *ical.Component) *ical.Component {
 			before, last = status(q), q.Param(paramReply)
 		}
 		x.keepOthers(out, was)
+		keepAttachments(out, was)
+	}
+	if x.old == nil {
+		calendar.Unmanage(out) // they are those of the organizer's server
 	}
 	p := attendee(out, x.me)
 	if p == nil {
@@ -123,6 +127,32 @@ func (x *attending) keepOthers(out, was *ical.Component) {
 			setParam(p, "PARTSTAT", q.Param("PARTSTAT"))
 		}
 	}
+}
+
+// keepAttachments keeps the managed attachments of the organizer, which a program may have left out.
+//
+// Implements: RFC 8607 §3.12.2 attendees neither add, update nor remove managed attachments
+func keepAttachments(out, was *ical.Component) {
+	if slices.Equal(managedIDs(out), managedIDs(was)) {
+		return
+	}
+	isManaged := func(p ical.Property) bool { return calendar.ManagedID(&p) != "" }
+	out.Properties = slices.DeleteFunc(out.Properties, isManaged)
+	for _, p := range was.Properties {
+		if isManaged(p) {
+			out.Properties = append(out.Properties, p)
+		}
+	}
+}
+
+// managedIDs returns the ids of the managed attachments of a component.
+func managedIDs(c *ical.Component) (ids []string) {
+	for i := range c.Properties {
+		if id := calendar.ManagedID(&c.Properties[i]); id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // add adds an answer for a component to the reply.
@@ -208,13 +238,19 @@ func (x *attending) message() *Message {
 }
 
 // allowed checks that an attendee changes nothing that belongs to the organizer: the times, the organizer, the other
-// attendees.
+// attendees, and the managed attachments.
 //
 // Implements: RFC 6638 §3.2.2.1 Allowed "Attendee" Changes
 func allowed(old, changed *calendar.Object, me func(string) bool) error {
 	was, now := byKey(old), byKey(changed)
 	if (was[master] == nil) != (now[master] == nil) {
 		return ErrNotAllowed
+	}
+	known := old.Managed()
+	for _, id := range changed.Managed() {
+		if !slices.Contains(known, id) {
+			return ErrNotAllowed
+		}
 	}
 	for k, c := range now {
 		before := whenOf(old, was, k, c.Get("RECURRENCE-ID"))

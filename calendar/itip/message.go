@@ -78,7 +78,8 @@ type Message struct {
 }
 
 // Parse reads a message, without its alarms: those of an object belong to the owner of the calendar (RFC 6638 section
-// 3.2.2.1), and the server would send the text of a stranger's by mail. Errors match ErrMalformed.
+// 3.2.2.1), and the server would send the text of a stranger's by mail. Managed attachments, which are those of another
+// server, are plain links. Errors match ErrMalformed.
 //
 // Implements: RFC 5546 §3.2 Methods for VEVENT Calendar Components
 func Parse(text []byte) (*Message, error) {
@@ -103,7 +104,9 @@ func Parse(text []byte) (*Message, error) {
 		if uid == "" || uid != m.UID || c.Name != m.Kind || from != organizer {
 			return nil, fmt.Errorf("%w: its components have no UID, kind and ORGANIZER in common", ErrMalformed)
 		}
-		m.Parts = append(m.Parts, withoutAlarms(c))
+		part := withoutAlarms(c)
+		calendar.Unmanage(part)
+		m.Parts = append(m.Parts, part)
 	}
 	if len(m.Parts) == 0 || organizer == "" {
 		return nil, fmt.Errorf("%w: it has no event or task with an ORGANIZER", ErrMalformed)
@@ -139,6 +142,33 @@ func (m *Message) Text() []byte {
 		{Name: "PRODID", Value: calendar.Product}, {Name: "METHOD", Value: m.Method}}}
 	out.Children = append(zonesFor(m.whole, m.Parts), m.Parts...)
 	return ical.Append(nil, out)
+}
+
+// Inlined returns the message for people without access to its managed attachments. inline returns the bytes of one in
+// base64, which take the place of its address, or "" to leave it out.
+//
+// Implements: RFC 8607 §3.12.6 Sending Scheduling Messages with Attachments
+func (m *Message) Inlined(inline func(id string) string) *Message {
+	out := *m
+	out.Parts = make([]*ical.Component, len(m.Parts))
+	for i, c := range m.Parts {
+		part := clone(c)
+		list := part.Properties
+		part.Properties = nil
+		for _, p := range list {
+			if id := calendar.ManagedID(&p); id != "" {
+				if p.Value = inline(id); p.Value == "" {
+					continue
+				}
+				setParam(&p, calendar.ParamManagedID, "")
+				setParam(&p, "ENCODING", "BASE64")
+				setParam(&p, "VALUE", "BINARY")
+			}
+			part.Properties = append(part.Properties, p)
+		}
+		out.Parts[i] = part
+	}
+	return &out
 }
 
 // Object returns the object that a REQUEST describes, for a calendar that does not have it yet.

@@ -126,7 +126,7 @@ func (h *house) openFiles() (err error) {
 			HeaderBytes: int(limits.HeaderBytes)},
 		KeepDeleted: h.cfg.Mail.KeepDeleted.Duration,
 	})
-	s.Groupware = groupware.New(s.Store, h.env, groupware.Options{})
+	s.Groupware = groupware.New(s.Store, h.env, groupware.Options{Origin: webOrigin(&h.cfg)})
 	s.Replica = replica.New(s.Store, s.Mailbox, h.env, replica.Options{
 		Memory: int64(h.cfg.Replica.ObjectMemory), MaxMessage: uint64(limits.MessageSize), Stats: s.Stats,
 	})

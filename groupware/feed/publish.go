@@ -273,10 +273,14 @@ func (f *Feed) busyOnly(c *ical.Component) *ical.Component {
 	return out
 }
 
-// public returns a component without alarms, and without what the server records for scheduling.
+// public returns a component without alarms, without managed attachments, which readers of the feed may not open, and
+// without what the server records for scheduling.
 func public(c *ical.Component) *ical.Component {
 	out := c.Clone()
 	out.Children = slices.DeleteFunc(out.Children, func(x *ical.Component) bool { return x.Name == "VALARM" })
+	out.Properties = slices.DeleteFunc(out.Properties, func(p ical.Property) bool {
+		return calendar.ManagedID(&p) != ""
+	})
 	for i := range out.Properties {
 		p := &out.Properties[i]
 		for _, name := range []string{"SCHEDULE-STATUS", "SCHEDULE-AGENT", "X-DOUBLET-REPLY"} {

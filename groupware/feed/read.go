@@ -155,6 +155,7 @@ func clean(c *ical.Component, uid string) *ical.Component {
 			out.Properties = append(out.Properties, p)
 		}
 	}
+	calendar.Unmanage(out)
 	return out
 }
 

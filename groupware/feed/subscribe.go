@@ -277,7 +277,7 @@ func (s *Subscriber) put(ctx context.Context, f *groupware.File, name string, en
 		}
 	}()
 	for _, entry := range entries {
-		p, err := s.groupware.Parse(ctx, groupware.Calendar, texts[entry])
+		p, err := f.Parse(ctx, groupware.Calendar, texts[entry])
 		if err != nil {
 			return err
 		}

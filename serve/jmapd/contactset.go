@@ -216,7 +216,7 @@ func (x *cardSetting) content(w *cardWrite, before *ical.Component, card contact
 	}
 	w.card = card
 	text := ical.Append(nil, contact.Apply(before, card))
-	p, err := x.c.s.backend.Groupware().Parse(x.c.ctx, groupware.AddressBook, text)
+	p, err := x.books.file.Parse(x.c.ctx, groupware.AddressBook, text)
 	w.parsed = p
 	return cardError(err)
 }

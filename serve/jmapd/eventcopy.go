@@ -64,6 +64,9 @@ func (x *eventSetting) copy(source *groupware.File, object *jmap.Value) (id, ori
 	if err != nil {
 		return "", "", nil, err
 	}
+	for _, part := range o.Parts {
+		calendar.Unmanage(part) // the attachments stay where the copy was made of
+	}
 	collection, err := x.place(object.Get(x.t.place))
 	if err != nil {
 		return "", "", nil, err

@@ -105,7 +105,7 @@ func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
 	}
 	w.files = mailbox.New(w.store, fix.Env, mailbox.Options{MessageSize: o.message, RollMemory: o.rolls,
 		KeepDeleted: keepDeleted})
-	w.groupware = groupware.New(w.store, fix.Env, groupware.Options{})
+	w.groupware = groupware.New(w.store, fix.Env, groupware.Options{Origin: "https://mx.example.com"})
 	w.waker = w.files.NewWaker()
 	tree := stat.New(fix.Clock)
 	w.mail, err = mail.Open(w.store, fix.Env, w.people, w.files, mail.Options{Hostname: "mx.example.com", Stats: tree,
