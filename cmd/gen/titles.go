@@ -223,6 +223,7 @@ var titles = map[int]string{
 	8601: "Message Header Field for Indicating Message Authentication Status",
 	8617: "The Authenticated Received Chain (ARC) Protocol",
 	8620: "The JSON Meta Application Protocol (JMAP)",
+	8607: "Calendaring Extensions to WebDAV (CalDAV): Managed Attachments",
 	8621: "JMAP for Mail",
 	8689: "SMTP Require TLS Option",
 	8737: "ACME TLS Application-Layer Protocol Negotiation (ALPN) Challenge Extension",

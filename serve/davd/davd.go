@@ -123,7 +123,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := w.Header()
-	h.Set("DAV", "1, 3, access-control, calendar-access, calendar-auto-schedule, addressbook, extended-mkcol")
+	h.Set("DAV", "1, 3, access-control, calendar-access, calendar-auto-schedule, calendar-managed-attachments, "+
+		"addressbook, extended-mkcol")
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if r.Method == http.MethodOptions {
@@ -150,6 +151,9 @@ func (q *request) serve() error {
 		if err := q.file(q.self).Ensure(q.ctx, ""); err != nil && !errors.Is(err, store.ErrNotHome) {
 			return err
 		}
+	}
+	if rest, is := strings.CutPrefix(q.r.URL.Path, groupware.AttachmentPath); is {
+		return download(q, rest)
 	}
 	x, err := q.find(q.r.URL.Path)
 	if err != nil {

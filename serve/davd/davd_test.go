@@ -54,7 +54,7 @@ func openWorld(t testing.TB, quota uint64) *world {
 		directory.Options{Domain: "example.com"})
 	w.ok(err)
 	w.files = mailbox.New(w.store, fix.Env, mailbox.Options{MessageSize: 1 << 20})
-	w.group = groupware.New(w.store, fix.Env, groupware.Options{})
+	w.group = groupware.New(w.store, fix.Env, groupware.Options{Origin: "https://cal.example.com"})
 	tree := stat.New(fix.Clock)
 	m, err := mail.Open(w.store, fix.Env, w.people, w.files, mail.Options{Stats: tree,
 		Calendars: scheduling.NewInbox(w.people, w.group, tree)})

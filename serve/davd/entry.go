@@ -107,6 +107,10 @@ func reject(x *resource, err error) error {
 			"</D:responsedescription>", err.Error())
 	case errors.Is(err, groupware.ErrTooLarge):
 		return fail(http.StatusForbidden, "<"+p+":max-resource-size/>", err.Error())
+	case errors.Is(err, groupware.ErrManagedID):
+		return fail(http.StatusForbidden, "<C:valid-managed-id/>", err.Error())
+	case errors.Is(err, groupware.ErrAttachments):
+		return fail(http.StatusForbidden, "<C:max-attachments-per-resource/>", err.Error())
 	case errors.Is(err, groupware.ErrNoCollection):
 		return fail(http.StatusConflict, "", "collection does not exist")
 	}

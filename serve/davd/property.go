@@ -60,7 +60,7 @@ func ofPrincipal(fn func(o *owner) string) func(*request, *resource) (string, bo
 // Implements: RFC 5397 §3 DAV:current-user-principal
 // Implements: RFC 3744 §5 Access Control Properties
 // Implements: RFC 4331 §3 DAV:quota-available-bytes
-var properties = slices.Concat(scheduleProperties, []property{
+var properties = slices.Concat(scheduleProperties, attachmentProperties, []property{
 	{dav("resourcetype"), false, resourceType},
 	{dav("displayname"), false, displayName},
 	{dav("getetag"), false, ofEntry(func(e *groupware.Entry) string { return quoted(e.ETag) })},

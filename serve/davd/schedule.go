@@ -69,12 +69,15 @@ func rejectSchedule(x *resource, err error) error {
 	return nil
 }
 
-// post answers POST at the outbox: a request for free time.
+// post answers POST at an entry, or at the outbox: a request for free time.
 //
 // Implements: RFC 6638 §5 Request for Busy Time Information
 func (q *request) post(x *resource) error {
+	if x.at == atEntry {
+		return attach(q, x)
+	}
 	if x.at != atSchedule || x.col != outbox {
-		return fail(http.StatusMethodNotAllowed, "", "only the outbox takes POST")
+		return fail(http.StatusMethodNotAllowed, "", "only the outbox and entries of calendars take POST")
 	}
 	text, err := q.body(maxRequest, fail(http.StatusRequestEntityTooLarge, "", "request is too large"))
 	if err != nil {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -85,6 +86,30 @@ func TestDAV(t *testing.T) {
 		"Depth: 1", base+"/dav/calendars/alice@example.com/calendar/"), ".ics</D:href>"); n != 2 {
 		t.Errorf("the calendar has %d events, want 2", n)
 	}
+	t.Run("attachment", func(t *testing.T) {
+		write("agenda.txt", "agenda")
+		attach := func(query string, more ...string) string {
+			t.Helper()
+			return program.Run(t, "", nil, "curl", append([]string{"-sf", "-i", "-u", "alice:demo", "-X", "POST",
+				url + "?action=attachment-" + query}, more...)...)
+		}
+		out := attach("add", "-T", filepath.Join(dir, "agenda.txt"), "-H", "Content-Type: text/plain", "-H",
+			"Content-Disposition: attachment; filename=agenda.txt", "-H", "Prefer: return=representation")
+		program.Want(t, out, "201 Created")
+		m := regexp.MustCompile(`(?s)Cal-Managed-Id: (\w+).*Location: https?://[^/]+/dav/(\S+)`).FindStringSubmatch(out)
+		if m == nil {
+			t.Fatalf("no attachment in %s", out)
+		}
+		if got := get(m[2]); got != "agenda" {
+			t.Errorf("the attachment has %q", got)
+		}
+		sync("sync")
+		program.Run(t, "", nil, "grep", "-r", "MANAGED-ID="+m[1], filepath.Join(dir, "cal")) // it fails without a match
+		program.Want(t, attach("remove&managed-id="+m[1]), "204 No Content")
+		if got := get("calendars/alice@example.com/calendar/lunch.ics"); got != event {
+			t.Errorf("without the attachment the event is %q", got)
+		}
+	})
 	t.Run("cadaver", func(t *testing.T) {
 		write(".netrc", "machine 127.0.0.1 login alice password demo\n")
 		out := program.Run(t, "ls\nquit\n", env, "cadaver", base+"/dav/calendars/alice@example.com/calendar/")
