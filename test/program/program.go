@@ -113,27 +113,19 @@ var Doors = []string{"http", "https", "smtp", "submission", "lmtp", "imap", "ima
 // givenPorts holds every port that FreePorts returned to a test of this process.
 var givenPorts sync.Map
 
-// portLocks is a file with a byte for each port. A process that uses a port locks its byte until the process ends.
-var portLocks = sync.OnceValues(func() (*os.File, error) {
-	return os.OpenFile(filepath.Join(os.TempDir(), "doublet-test-ports"), os.O_CREATE|os.O_RDWR, 0o600)
-})
-
 // FreePorts returns ports that are free now, each to one caller only, also of several test processes. They are below
 // the ephemeral ports (from 32768 on), so that no outgoing connection takes one before a server starts, or while it is
 // down.
 func FreePorts(t *testing.T, n int) []string {
 	t.Helper()
 	const first, end = 10_000, 32_768
-	locks, err := portLocks()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out []string
 	for range 100 * n {
 		number := first + rand.IntN(end-first)
 		port := strconv.Itoa(number)
-		lock := syscall.Flock_t{Type: syscall.F_WRLCK, Start: int64(number), Len: 1}
-		if syscall.FcntlFlock(locks.Fd(), syscall.F_SETLK, &lock) != nil {
+		if free, err := lockPort(number); err != nil {
+			t.Fatal(err)
+		} else if !free {
 			continue
 		}
 		l, err := net.Listen("tcp", "127.0.0.1:"+port)
