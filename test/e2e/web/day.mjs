@@ -2,11 +2,11 @@
 
 import { deliver, row } from "./world.mjs";
 
-/** Has messages come and opens each, answers the last one in the writer, and visits other folders. */
-export async function hour(page, name, count) {
+/** Has messages come to somebody and opens each, answers the last one in the writer, and visits other folders. */
+export async function hour(page, name, count, who = "carol") {
   for (let i = 0; i < count; i++) {
     const subject = `Hour ${name} matter ${i}`;
-    await deliver("mallory@elsewhere.example", "carol@example.com", `From: Mallory <mallory@elsewhere.example>\nTo: carol@example.com\nSubject: ${subject}\nMessage-ID: <day${name.replace(/\W/g, "")}.${i}@elsewhere.example>\n\n${subject}. ${"Words of a day. ".repeat(300)}`);
+    await deliver("mallory@elsewhere.example", `${who}@example.com`, `From: Mallory <mallory@elsewhere.example>\nTo: ${who}@example.com\nSubject: ${subject}\nMessage-ID: <day${name.replace(/\W/g, "")}.${i}@elsewhere.example>\n\n${subject}. ${"Words of a day. ".repeat(300)}`);
     await row(page, subject).click();
     await page.locator(".reader h1", { hasText: subject }).waitFor();
   }

@@ -1,4 +1,5 @@
-// Pictures of the main screens, for TestScreens to compare. They go to the folder OUT as SCREEN-WIDTH-THEME.png. What follows from the
+// Pictures of the main screens, for TestScreens to compare. They go to the folder OUT as SCREEN-WIDTH-THEME.png, and with -LANGUAGE behind
+// THEME for one other than English. What follows from the
 // hour, the machine or the build has the same words in all of them, and so have texts in scripts that the client ships no typeface for.
 // A picture with ~CHANGE at the end of its name is that screen with its style changed on purpose.
 
@@ -66,9 +67,9 @@ async function shoot(page, name) {
   }
 }
 
-/** A page at a width in a theme, of a browser that is signed in where the sign-in's cookies are given. */
-async function at(width, theme, cookies = []) {
-  const page = await open({ width, height: heights[width], dark: theme === "dark" });
+/** A page at a width in a theme and language, of a browser that is signed in where the sign-in's cookies are given. */
+async function at(width, theme, cookies = [], language = "en-US") {
+  const page = await open({ width, height: heights[width], dark: theme === "dark", language });
   await page.emulateMedia({ reducedMotion: "reduce" });
   await page.context().addCookies(cookies);
   return page;
@@ -90,10 +91,11 @@ async function compose(page) {
 }
 
 async function settings(page) {
-  if (page.viewportSize().width > 760) await page.click("button[aria-label='Settings']");
+  const [account, word] = { en: ["Account", "Settings"], de: ["Konto", "Einstellungen"], zh: ["账户", "设置"] }[await page.evaluate(() => document.documentElement.lang.slice(0, 2))];
+  if (page.viewportSize().width > 760) await page.click(`button[aria-label='${word}']`);
   else {
-    await page.click("button[aria-label^='Account']");
-    await page.click("[role=menuitem]:has-text('Settings')");
+    await page.click(`button[aria-label^='${account}']`);
+    await page.click(`[role=menuitem]:has-text('${word}')`);
   }
   await page.waitForSelector("dialog[open] .devices .device");
 }
@@ -171,6 +173,32 @@ test("the main screens", async () => {
   await admin(phone, "", overview);
   await shoot(phone, "admin-390-light");
   await phone.context().close();
+
+  const german = await at(1440, "light", cookies, "de-DE");
+  await inbox(german);
+  await shoot(german, "inbox-1440-light-de");
+  await compose(german);
+  await shoot(german, "compose-1440-light-de");
+  await admin(german, "", overview.slice(1, 3));
+  await shoot(german, "admin-1440-light-de");
+  await german.context().close();
+
+  const handy = await at(390, "dark", cookies, "de-DE");
+  await inbox(handy, false);
+  await shoot(handy, "inbox-390-dark-de");
+  await settings(handy);
+  await shoot(handy, "settings-390-dark-de");
+  await lite(handy, false);
+  await shoot(handy, "lite-list-390-dark-de");
+  await handy.context().close();
+
+  // The client ships no Chinese typeface, so that these show where texts are, and not the texts.
+  const chinese = await at(1024, "dark", cookies, "zh-CN");
+  await inbox(chinese);
+  await shoot(chinese, "inbox-1024-dark-zh");
+  await settings(chinese);
+  await shoot(chinese, "settings-1024-dark-zh");
+  await chinese.context().close();
 
   const night = await at(390, "dark", cookies);
   await inbox(night, false);

@@ -30,11 +30,13 @@ export async function open({ width = 1440, height = 900, dark = false, language 
   const page = await context.newPage();
   page.wrong = [];
   page.foreign = [];
+  page.failed = [];
   page.on("pageerror", (e) => page.wrong.push(e.message));
   page.on("console", (m) => {
     if (m.type() === "error" && !/401|ERR_INTERNET_DISCONNECTED|Failed to load resource/.test(m.text())) page.wrong.push(m.text());
   });
   page.on("requestfailed", (r) => {
+    page.failed.push(`${r.url()}: ${r.failure()?.errorText}`);
     if (r.resourceType() === "stylesheet" && r.failure()?.errorText !== "net::ERR_ABORTED") page.wrong.push(`${r.url()}: ${r.failure()?.errorText}`);
   });
   await context.route("**/*", (route) => {
@@ -50,7 +52,9 @@ export async function open({ width = 1440, height = 900, dark = false, language 
 
 export async function signIn(page, user = "alice", password = "demo", at = base) {
   await page.goto(at);
-  await page.fill("input[name=user]", user);
+  await page.fill("input[name=user]", user).catch(async (e) => {
+    throw new Error(`${e.message}\nwrong: ${page.wrong}\nfailed: ${page.failed}\nthe page: ${await page.content()}`);
+  });
   await page.fill("input[name=password]", password);
   await page.click("button.primary");
   await page.locator(".row .subject").first().waitFor();
@@ -102,7 +106,10 @@ export async function barriers(page) {
  * test has a handle of (what waitForSelector returns) counts as long as the page lives: a test that counts waits with locators.
  */
 export async function heap(page) {
-  await page.waitForFunction(() => !document.querySelector(".toast"));
+  // The notice of an alert stays for a minute.
+  await page.waitForFunction(() => !document.querySelector(".toast"), undefined, { timeout: 90_000 }).catch(async (e) => {
+    throw new Error(`${e.message}\nthe notices stay: ${await page.locator(".toast").allTextContents()}`);
+  });
   const cdp = await page.context().newCDPSession(page);
   await cdp.send("HeapProfiler.collectGarbage");
   const { usedSize } = await cdp.send("Runtime.getHeapUsage");
