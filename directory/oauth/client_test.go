@@ -13,8 +13,8 @@ import (
 
 const back = "https://mail.example.com/back"
 
-// TestCode signs a person in by the code flow, with both ways to show the client's secret, and refuses what is not of
-// this flow.
+// TestCode signs a person in by the code flow, with both ways to show the client's secret. It checks that codes and
+// tokens of other flows are refused.
 func TestCode(t *testing.T) {
 	t.Parallel()
 	for _, methods := range [][]string{nil, {"client_secret_post"}} {

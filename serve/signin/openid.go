@@ -18,8 +18,8 @@ import (
 var (
 	// ErrIssuer reports that the response of the issuer does not sign anybody in.
 	ErrIssuer = errors.New("signin: the response of the issuer is not valid here")
-	// ErrStranger reports that the issuer signed in somebody who is not in the directory.
-	ErrStranger = errors.New("signin: nobody in the directory has the name that the issuer gave")
+	// ErrStranger reports that the directory has no person with the name from the issuer.
+	ErrStranger = errors.New("signin: the directory has no person with the name from the issuer")
 )
 
 // OpenID signs people in at web doors with an OpenID Connect issuer. The issuer proves both factors, because it decides
@@ -124,7 +124,7 @@ func (o *OpenID) Finish(ctx context.Context, a Attempt, sealed, state, code stri
 	}
 	who, p, err := o.web.Service.dir.SignedIn(ctx, name)
 	if errors.Is(err, directory.ErrNotFound) {
-		o.web.env.Log.Info("the issuer signed in somebody who is not in the directory", "name", name)
+		o.web.env.Log.Info("sign-in with the issuer: the directory has no such person", "name", name)
 		return Proved{}, t.Wish, o.refused(ctx, &a, code, ErrStranger)
 	}
 	account, err := o.web.accountAt(ctx, who, p, err, true)

@@ -38,15 +38,20 @@ type openIDDoor struct{ *Service }
 
 var errOpenIDOff = &clientError{http.StatusNotFound, "off", "openIDOff"}
 
-// begin sends a browser to the issuer.
-func (x openIDDoor) begin(w http.ResponseWriter, r *http.Request) {
-	var err error
+// admit rejects requests of people who cannot sign in at an issuer here.
+func (x openIDDoor) admit(r *http.Request) error {
 	switch {
 	case x.opt.OpenID == nil:
-		err = errOpenIDOff
+		return errOpenIDOff
 	case !signin.Protected(r):
-		err = ErrClear
+		return ErrClear
 	}
+	return nil
+}
+
+// begin sends a browser to the issuer.
+func (x openIDDoor) begin(w http.ResponseWriter, r *http.Request) {
+	err := x.admit(r)
 	var address, ticket string
 	if err == nil {
 		q := r.URL.Query()
@@ -71,8 +76,8 @@ func (x openIDDoor) setTicket(w http.ResponseWriter, r *http.Request, ticket str
 // by itself: a browser sends the session's cookie only with requests that a page of this server causes, not with a
 // redirect that began at the issuer.
 func (x openIDDoor) back(w http.ResponseWriter, r *http.Request) {
-	if x.opt.OpenID == nil {
-		x.fail(w, r, &input{}, nil, errOpenIDOff)
+	if err := x.admit(r); err != nil {
+		x.fail(w, r, &input{}, nil, err)
 		return
 	}
 	ticket := ""

@@ -150,13 +150,18 @@ func TestOpenIDRefused(t *testing.T) {
 	b = w.browser()
 	nobody("disabled", b, i.Code(t, w.now(), b.begun(""), nil), 403, "")
 
+	back := i.Code(t, w.now(), w.browser().begun(""), nil)
+	far := &browser{w: w, remote: elsewhere, clear: true}
+	if code, _ := far.returns(back); code != 403 || len(far.cookies) > 0 {
+		t.Errorf("without TLS: %d, cookies %v", code, far.cookies)
+	}
+
 	i.Down.Store(true)
 	b = w.browser()
 	w.fix.Time.Advance(2 * time.Hour)
 	w.Service.opt.OpenID = nil
 	w.withIssuer().Down.Store(true)
 	w.is("down", b.send("GET", PathOpenID, "", ""), 503, "")
-	far := &browser{w: w, remote: elsewhere, clear: true}
 	w.is("clear", far.send("GET", PathOpenID, "", ""), 403, "")
 	w.Service.opt.OpenID = nil
 	w.is("off", b.send("GET", PathOpenID, "", ""), 404, "")
