@@ -60,7 +60,7 @@ func sinceOrAll(c *Call, text string) (time.Time, error) {
 
 func deletedList(ctx context.Context, c *Call, a *DeletedList) ([]DeletedMessage, error) {
 	c.audited = true // it shows mail of another person
-	_, f, err := c.sieveFile(ctx, a.Person)
+	_, f, err := c.mailFile(ctx, a.Person)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func folderNames(list []mailbox.Folder) string {
 }
 
 func deletedRestore(ctx context.Context, c *Call, a *DeletedRestore) (Done, error) {
-	_, f, err := c.sieveFile(ctx, a.Person)
+	_, f, err := c.mailFile(ctx, a.Person)
 	if err != nil {
 		return Done{}, err
 	}
@@ -167,7 +167,7 @@ func notHeld(ctx context.Context, c *Call, db note.DatabaseID) error {
 }
 
 func userHold(ctx context.Context, c *Call, a *UserHold) (Done, error) {
-	p, f, err := c.sieveFile(ctx, a.Person)
+	p, f, err := c.mailFile(ctx, a.Person)
 	if err != nil {
 		return Done{}, err
 	}

@@ -186,7 +186,7 @@ func mailFilesOf(ctx context.Context, c *Call, people []string) ([]layout.Info, 
 	}
 	list := make([]layout.Info, 0, len(people))
 	for _, name := range people {
-		p, _, err := c.sieveFile(ctx, name)
+		p, _, err := c.mailFile(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("person %q: %w", name, err)
 		}

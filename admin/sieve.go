@@ -84,8 +84,8 @@ func sieves() []*Verb {
 	}
 }
 
-// sieveFile opens the mail file of a person as its owner.
-func (c *Call) sieveFile(ctx context.Context, name string) (directory.Person, *mailbox.File, error) {
+// mailFile opens the mail file of a person as its owner.
+func (c *Call) mailFile(ctx context.Context, name string) (directory.Person, *mailbox.File, error) {
 	p, err := c.Directory.Names.PersonNamed(ctx, name)
 	if err != nil {
 		return p, nil, err
@@ -97,7 +97,7 @@ func (c *Call) sieveFile(ctx context.Context, name string) (directory.Person, *m
 }
 
 func sieveList(ctx context.Context, c *Call, a *SieveOf) (out SieveScripts, err error) {
-	_, f, err := c.sieveFile(ctx, a.Person)
+	_, f, err := c.mailFile(ctx, a.Person)
 	if err != nil {
 		return out, err
 	}
@@ -121,7 +121,7 @@ func readScripts(ctx context.Context, f *mailbox.File) (out SieveScripts, err er
 }
 
 func sieveShow(ctx context.Context, c *Call, a *SieveNamed) (out SieveScript, err error) {
-	_, f, err := c.sieveFile(ctx, a.Person)
+	_, f, err := c.mailFile(ctx, a.Person)
 	if err != nil {
 		return out, err
 	}
@@ -144,7 +144,7 @@ func sieveShow(ctx context.Context, c *Call, a *SieveNamed) (out SieveScript, er
 // sieveEdit changes the scripts of a person, and returns them.
 func (c *Call) sieveEdit(ctx context.Context, person string,
 	fn func(*scripts.Editor) error) (out SieveScripts, err error) {
-	_, f, err := c.sieveFile(ctx, person)
+	_, f, err := c.mailFile(ctx, person)
 	if err != nil {
 		return out, err
 	}
@@ -207,7 +207,7 @@ func sieveCheck(_ context.Context, _ *Call, a *SieveCheck) (Done, error) {
 
 // sieveTest runs a script over messages of a folder. It changes nothing.
 func sieveTest(ctx context.Context, c *Call, a *SieveTest) (out []SieveTried, err error) {
-	p, f, err := c.sieveFile(ctx, a.Person)
+	p, f, err := c.mailFile(ctx, a.Person)
 	if err != nil {
 		return nil, err
 	}

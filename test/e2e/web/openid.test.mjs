@@ -81,7 +81,7 @@ test("somebody signs in at the provider, and comes to the page that they wanted"
   await page.context().close();
 });
 
-test("lite mode, without scripts; and a person of the provider who is not here", async () => {
+test("lite mode signs in without scripts; a person whom the directory lacks is refused", async () => {
   const page = await fresh({ scripts: false });
   await page.goto(`${at}/lite/`);
   await page.click("a:has-text('Sign in with Town hall')");
