@@ -161,8 +161,3 @@ func (m *Moment) Release() error {
 	m.s.dbs.leave()
 	return err
 }
-
-// FloorOf returns the free space, in bytes, that a device of total bytes has to keep.
-func (c *core) FloorOf(total uint64) uint64 {
-	return max(uint64(c.opt.FloorBytes), total/100*uint64(c.opt.FloorPercent))
-}

@@ -106,6 +106,27 @@ func TestOpensBelowTheFloor(t *testing.T) {
 	has(t, s, db, note.UNID{1})
 }
 
+// TestFloorOfLargeDevice checks that the floor does not grow with the device without end: half a terabyte of free space
+// is not a full disk.
+func TestFloorOfLargeDevice(t *testing.T) {
+	for _, c := range []struct {
+		opt         Options
+		total, want uint64
+	}{
+		{Options{}, 10 << 30, 1 << 30},
+		{Options{}, 60 << 30, 3 << 30},
+		{Options{}, 10 << 40, 5 << 30},
+		{Options{FloorBytes: 20 << 30, FloorPercent: 5}, 10 << 40, 20 << 30},
+		{Options{FloorBytes: -1, FloorPercent: 20}, 10 << 40, 20 << 30},
+	} {
+		c.opt.fill()
+		f := (&core{opt: c.opt}).FloorOf(c.total)
+		if d := int64(f) - int64(c.want); d < -100 || d > 100 {
+			t.Errorf("floor of a device of %d bytes: %d, want %d", c.total, f, c.want)
+		}
+	}
+}
+
 // TestFloorOfNothing checks that a share of 0 % is no floor, whatever the bytes.
 func TestFloorOfNothing(t *testing.T) {
 	for _, o := range []Options{{FloorBytes: -1, FloorPercent: -1}, {FloorBytes: 1, FloorPercent: -1},

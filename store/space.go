@@ -42,6 +42,15 @@ func (p *space) init(d *disk) {
 	p.look()
 }
 
+// floorCounts bounds the bytes of a device of which the floor is a share. The floor is for memtables and compactions,
+// which need no more on a large device than on a small one.
+const floorCounts = 100 << 30
+
+// FloorOf returns the free space, in bytes, that a device of total bytes has to keep.
+func (c *core) FloorOf(total uint64) uint64 {
+	return max(uint64(c.opt.FloorBytes), min(total, floorCounts)/100*uint64(c.opt.FloorPercent))
+}
+
 // admit returns ErrNoSpace while there is too little room.
 func (p *space) admit() error {
 	if !p.watched() {
