@@ -25,6 +25,7 @@ func Client() fs.FS {
 
 //go:embed src/text/*.json src/text/pages/*.json src/text/rules/*.json src/text/search/*.json src/text/plan/*.json
 //go:embed src/text/aside/*.json src/text/later/*.json src/text/senders/*.json src/text/passkeys/*.json
+//go:embed src/text/deleted/*.json
 //go:embed src/look/tokens.css src/look/page.css
 var shared embed.FS
 
@@ -36,7 +37,8 @@ func Texts() map[string]map[string]string {
 	out := map[string]map[string]string{}
 	for _, dir := range []struct{ pattern, prefix string }{{"*.json", ""}, {"search/*.json", ""}, {"rules/*.json", ""},
 		{"pages/*.json", ""}, {"plan/*.json", ""}, {"aside/*.json", "aside."}, {"later/*.json", "later."},
-		{"senders/*.json", "senders."}, {"passkeys/*.json", "passkeys."}} {
+		{"senders/*.json", "senders."}, {"passkeys/*.json", "passkeys."},
+		{"deleted/*.json", "deleted."}} {
 		names, err := fs.Glob(shared, "src/text/"+dir.pattern)
 		for _, name := range names {
 			texts := map[string]string{}

@@ -214,6 +214,7 @@ func (v *visit) undo() error {
 // a link.
 var saidKeys = []string{
 	"done", "undone", "nothingSelected", "archivedCount", "deletedCount", "movedCount", "junkCount", "destroyedCount",
+	"restoredCount", "deleted.gone",
 	"messageSent", "draftSaved", "discarded", "saved", "aside.snoozed", "aside.muted",
 	"aside.notSnoozed", "aside.reminds", "aside.noReminder", "aside.unmuted", "senders.blocked", "senders.unblocked",
 	"senders.left", "later.isScheduled", "later.takenBack", "later.tooLate",

@@ -30,6 +30,7 @@ type listPage struct {
 	Newer, Older    string // addresses, or ""
 	Searching       bool
 	Trash, Drafts   bool
+	Recover         bool // this page can lead to the deleted messages that can be restored
 	May             rights
 	Targets         []target
 	// Terms are the parts of the search as the server understood them. Unknown are messages about the other parts.
@@ -83,6 +84,7 @@ func (v *visit) list() error {
 		p.Title = v.fullName(at)
 		p.Heading = p.Title
 		p.Trash, p.Drafts = at.Is(mailbox.UseTrash), at.Is(mailbox.UseDrafts)
+		p.Recover = p.Trash && v.box.ID == ""
 		p.May = rights{at.Rights&note.Write != 0, at.Rights&note.DeleteMark != 0, at.Rights&note.Insert != 0}
 		q.Filter = mailbox.Filter{Kind: mailbox.FilterIn, Folders: []note.UNID{at.UNID}}
 	} else {

@@ -49,6 +49,7 @@ const (
 	pathCompose  = Path + "compose"
 	pathRedirect = Path + "redirect"
 	pathKept     = Path + "kept"
+	pathDeleted  = Path + "deleted"
 	pathFolders  = Path + "folders"
 	pathSettings = Path + "settings"
 	pathRules    = Path + "rules"
@@ -160,6 +161,7 @@ func New(e *env.Env, x *websession.Service, on Services, o Options) *Server {
 	s.get(pathLogo, (*visit).logo)
 	s.get(pathCompose, (*visit).compose)
 	s.get(pathRedirect, (*visit).redirect)
+	s.get(pathDeleted, (*visit).deleted)
 	s.get(pathFolders, (*visit).folders)
 	s.get(pathSettings, (*visit).settings)
 	s.get(pathRules, (*visit).rules)
@@ -174,6 +176,7 @@ func New(e *env.Env, x *websession.Service, on Services, o Options) *Server {
 	s.post(pathKept, 2*maxForm, (*visit).kept)
 	s.post(pathCompose, int64(s.files.MessageSize())+maxForm, (*visit).composed)
 	s.post(pathRedirect, maxForm, (*visit).redirected)
+	s.post(pathDeleted, maxForm, (*visit).restore)
 	s.post(pathFolders, maxForm, (*visit).changeFolders)
 	s.post(pathSettings, maxForm, (*visit).changeSettings)
 	s.post(pathRules, maxForm, (*visit).changeRules)

@@ -69,7 +69,7 @@ func open(t testing.TB, quota uint64) *world {
 	w.ok(err)
 	w.keep, err = session.Open(w.store, w.fix.Env, w.dir.Secret.Key("sessions"), session.Options{Stats: tree})
 	w.ok(err)
-	w.files = mailbox.New(w.store, w.fix.Env, mailbox.Options{MessageSize: 60 << 20})
+	w.files = mailbox.New(w.store, w.fix.Env, mailbox.Options{MessageSize: 60 << 20, KeepDeleted: 14 * 24 * time.Hour})
 	w.mail, err = mail.Open(w.store, w.fix.Env, w.dir, w.files, mail.Options{Hostname: "mx.example.com", Stats: tree})
 	w.ok(err)
 	in := signin.New(signin.PeopleOf(w.dir), w.fix.Env, signin.Options{Failures: -1,
