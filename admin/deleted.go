@@ -46,7 +46,7 @@ func deleted() []*Verb {
 		define("deleted list", "list deleted messages of a person that can be restored, the newest 500", deletedList),
 		define("deleted restore", "move deleted messages back to their folders: those with an id, or all of a time",
 			deletedRestore, changes),
-		define("user hold", "keep all deleted messages of a person until the hold is off", userHold, changes),
+		define("user hold", "keep all that a person deletes until the hold is off", userHold, changes),
 	}
 }
 

@@ -156,6 +156,24 @@ func TestEntries(t *testing.T) {
 	equal(t, got.UID, "a")
 }
 
+// TestHold checks that a hold of the mail file keeps what is removed from calendars until it ends.
+func TestHold(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t, 0)
+	box := mailbox.New(w.s, w.fix.Env, mailbox.Options{})
+	w.put("a.ics", event("a", "20260105T090000Z", ""))
+	w.must(w.file().Remove(ctx, Calendar, DefaultCalendar, "a.ics", Condition{}))
+	for _, on := range []bool{true, false} {
+		w.must(box.Hold(ctx, w.db, on))
+		n, err := w.svc.Purge(ctx, w.db, w.fix.Env.Clock.Now().Add(time.Hour))
+		w.must(err)
+		equal(t, n, map[bool]int{false: 1}[on])
+		list, err := w.file().Removed(ctx)
+		w.must(err)
+		equal(t, len(list), 1-n)
+	}
+}
+
 // TestLarge keeps the text of a large entry apart from its note, and counts it.
 func TestLarge(t *testing.T) {
 	ctx := context.Background()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"doublet/calendar"
+	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
@@ -84,7 +85,8 @@ func (c *Changing) bin() (note.ID, error) {
 	return c.write().CreateFolder(removedFolder, "")
 }
 
-// Purge deletes the entries of a mail file that were removed before a time, and returns their number.
+// Purge deletes the entries of a mail file that were removed before a time, and returns their number. During a hold it
+// deletes none.
 func (s *Service) Purge(ctx context.Context, db note.DatabaseID, before time.Time) (n int, err error) {
 	var old []note.ID
 	err = s.File(note.System, db).read(ctx, func(d *reading) error {
@@ -111,21 +113,34 @@ func (s *Service) Purge(ctx context.Context, db note.DatabaseID, before time.Tim
 	})
 	for part := range slices.Chunk(old, purgePiece) {
 		if err == nil {
-			err = s.store.Update(ctx, note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
-				w, err := tx.Home(db)
-				if err != nil {
-					return err
-				}
-				for _, id := range part {
-					if err := w.Destroy(id); err != nil && !errors.Is(err, store.ErrNotFound) {
-						return err
-					}
-				}
-				return nil
-			})
-			n += len(part)
+			var done int
+			done, err = s.purgePart(ctx, db, part)
+			n += done
 		}
 	}
+	return n, err
+}
+
+// purgePart deletes removed entries. A hold that began meanwhile keeps them.
+func (s *Service) purgePart(ctx context.Context, db note.DatabaseID, part []note.ID) (n int, err error) {
+	err = s.store.Update(ctx, note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
+		n = 0
+		w, err := tx.Home(db)
+		if err != nil {
+			return err
+		}
+		held, err := mailbox.Held(&w.Reader)
+		if held || err != nil {
+			return err
+		}
+		for _, id := range part {
+			if err := w.Destroy(id); err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+			n++
+		}
+		return nil
+	})
 	return n, err
 }
 

@@ -202,7 +202,7 @@ func (v *View) Replace(ctx context.Context, uid uint32, to *File, dest string,
 		if got, err = to.put(w, h, c, m.Flags, m.Date); err != nil {
 			return err
 		}
-		return from.RemoveFrom(id, v.folder)
+		return v.f.leave(from, id, v.folder)
 	})
 	return validity, got, err
 }

@@ -61,8 +61,9 @@ func makeBin(w *store.Writer) (note.ID, error) {
 	return id, w.SetFolderACL(id, &note.ACL{})
 }
 
-// held reports whether nothing may be purged from the bin.
-func held(r *store.Reader) (bool, error) {
+// Held reports whether a hold of the mail file is on: nothing that its owner deletes is purged. The reader has the
+// rights of the server.
+func Held(r *store.Reader) (bool, error) {
 	for _, h := range bins(r) {
 		items, err := r.FolderItems(h.Note)
 		if err != nil || items.Get(itemHold).AsBool() {
@@ -90,6 +91,28 @@ func (hd *handle) expunge(w *store.Writer, id, folder note.ID) error {
 	return w.RemoveFrom(id, folder)
 }
 
+// leave removes a message from a folder, because its next version takes its place or it goes on in another mail file.
+// That is no deletion to recover from, but a hold keeps it.
+func (hd *handle) leave(w *store.Writer, id, folder note.ID) error {
+	on, err := held(w)
+	if err != nil {
+		return err
+	}
+	if on {
+		return hd.expunge(w, id, folder)
+	}
+	return w.RemoveFrom(id, folder)
+}
+
+// held reports whether a hold of the mail file is on. The folder that says so is hidden from the person.
+func held(w *store.Writer) (on bool, err error) {
+	err = w.AsServer(func() (err error) {
+		on, err = Held(&w.Reader)
+		return err
+	})
+	return on, err
+}
+
 // keep adds a message to the bin, before it leaves the folders that it is in, if it is one that is kept. It
 // checks no rights: the caller does before, or the removal from the folders fails and undoes the update.
 func (hd *handle) keep(w *store.Writer, id note.ID, n *layout.Note) (kept bool, err error) {
@@ -103,25 +126,17 @@ func (hd *handle) keep(w *store.Writer, id note.ID, n *layout.Note) (kept bool, 
 	return err == nil, err
 }
 
-// keeps reports whether a message can be recovered after it was deleted. A draft cannot, unless it was in the Trash:
-// clients replace a draft by its next version, and destroy it when they have sent it.
+// keeps reports whether a message can be recovered after it was deleted. A draft cannot, unless it was in the Trash or
+// a hold is on: clients replace a draft by its next version, and destroy it when they have sent it.
 func (hd *handle) keeps(w *store.Writer, n *layout.Note) (bool, error) {
 	if !isMessage(n) {
 		return false, nil
 	}
-	if hasKeyword(n, Draft) {
-		if _, trashed := n.Member(trashOf(&w.Reader)); !trashed {
-			return false, nil
-		}
-	}
-	if hd.svc.opt.KeepDeleted > 0 {
+	_, trashed := n.Member(trashOf(&w.Reader))
+	if hd.svc.opt.KeepDeleted > 0 && (trashed || !hasKeyword(n, Draft)) {
 		return true, nil
 	}
-	var on bool
-	return on, w.AsServer(func() (err error) {
-		on, err = held(&w.Reader)
-		return err
-	})
+	return held(w)
 }
 
 // clientFolders returns the folders that a message is in, without the bin.

@@ -516,7 +516,7 @@ func (o *opened) transferAcross(from, to *store.Writer, id note.ID, h *layout.Fo
 	dest := h.Note
 	copied, err := copyNote(from, to, id, dest, added)
 	if err == nil && move {
-		err = from.RemoveFrom(id, o.folder)
+		err = o.f.leave(from, id, o.folder)
 	}
 	return to.UID(copied, dest), err
 }

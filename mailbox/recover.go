@@ -281,7 +281,7 @@ func (s *Service) expired(ctx context.Context, db note.DatabaseID, keep *Retenti
 func (s *Service) purgeSome(ctx context.Context, db note.DatabaseID, list []binned) (n int, err error) {
 	err = s.asSystem(ctx, db, func(w *store.Writer) error {
 		n = 0
-		on, err := held(&w.Reader)
+		on, err := Held(&w.Reader)
 		if on || err != nil {
 			return err
 		}
@@ -304,7 +304,7 @@ func (s *Service) purgeSome(ctx context.Context, db note.DatabaseID, list []binn
 // is, and none is purged.
 func (s *Service) Hold(ctx context.Context, db note.DatabaseID, on bool) error {
 	return s.asSystem(ctx, db, func(w *store.Writer) error {
-		have, err := held(&w.Reader)
+		have, err := Held(&w.Reader)
 		if err != nil || have == on {
 			return err
 		}
@@ -327,7 +327,7 @@ func (s *Service) Hold(ctx context.Context, db note.DatabaseID, on bool) error {
 // Held reports whether a hold of the mail file is on.
 func (s *Service) Held(ctx context.Context, db note.DatabaseID) (on bool, err error) {
 	err = s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
-		on, err = held(r)
+		on, err = Held(r)
 		return err
 	})
 	return on, err

@@ -427,6 +427,42 @@ func TestHold(t *testing.T) {
 	purged(svc, 5)
 }
 
+// TestHoldKeepsVersions checks that during a hold, and only then, drafts that are deleted, messages that are replaced,
+// and messages that are moved to the mail file of somebody else can be restored.
+func TestHoldKeepsVersions(t *testing.T) {
+	t.Parallel()
+	w := newWorldOn(t, env.Test(t), 0)
+	other, err := w.svc.Make(w.ctx, note.UNID{9}, "bob", 0, 0)
+	w.must(err)
+	there := w.svc.File(note.System, other)
+	draft, err := mailbox.ParseFlags([]string{`\Draft`})
+	w.must(err)
+	for n, on := range []bool{false, true} {
+		w.must(w.svc.Hold(w.ctx, w.db, on))
+		uid := w.append(mailbox.Inbox, plain(3*n), draft)
+		w.must(w.open(mailbox.Inbox).Settle(w.ctx, nil, []uint32{uid}))
+		uid = w.append(mailbox.Inbox, plain(3*n+1), draft)
+		_, uid, err = w.open(mailbox.Inbox).Replace(w.ctx, uid, w.mf, mailbox.Inbox,
+			&mailbox.Incoming{Raw: []byte(plain(3*n + 2)), Date: w.f.Clock.Now()})
+		w.must(err)
+		system := w.svc.File(note.System, w.db)
+		v, _, err := system.Open(w.ctx, mailbox.Inbox, false)
+		w.must(err)
+		_, err = v.CopyTo(w.ctx, mailbox.Set{{Start: uid, Stop: uid}}, true, there, mailbox.Inbox, true, nil)
+		w.must(err)
+		var kept []string
+		list, _, err := w.mf.Recoverable(w.ctx, time.Time{})
+		w.must(err)
+		for i := range list {
+			kept = append(kept, list[i].Subject)
+		}
+		slices.Sort(kept)
+		if want := map[bool]string{true: "m 3,m 4,m 5"}[on]; strings.Join(kept, ",") != want {
+			t.Errorf("hold %v: %q can be restored, want %q", on, kept, want)
+		}
+	}
+}
+
 // TestDeleteOnFullDevice checks that a message is deleted while the store takes nothing new, although the bin cannot be
 // made.
 func TestDeleteOnFullDevice(t *testing.T) {

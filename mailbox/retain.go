@@ -54,7 +54,7 @@ type retaining struct {
 
 // retaining returns nil if a hold of the mail file is on.
 func (d *Reading) retaining(x *Retention) (*retaining, error) {
-	on, err := held(d.r)
+	on, err := Held(d.r)
 	if on || err != nil {
 		return nil, err
 	}

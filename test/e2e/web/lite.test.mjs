@@ -255,7 +255,7 @@ test("nobody is kept out: no violation of WCAG 2.2 AA, light and dark; it fits a
     await page.goto(`${base}/lite/`);
     assert.deepEqual(await barriers(page), [], "signing in");
     await enter(page);
-    for (const at of ["", "compose", "folders", "settings", "?q=cake"]) {
+    for (const at of ["", "compose", "folders", "deleted", "settings", "?q=cake"]) {
       await page.goto(`${base}/lite/${at}`);
       assert.deepEqual(await barriers(page), [], at || "list");
       assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, at);
