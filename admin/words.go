@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"doublet/store/blob"
 )
 
 // maxLine is the maximum length of a console command, in bytes.
@@ -87,8 +89,8 @@ func (v *Verb) Arguments(words []string) (json.RawMessage, error) {
 			list, _ := m[p.Name].([]string)
 			m[p.Name] = append(list, word)
 		default:
-			if p.File && !filepath.IsAbs(word) {
-				return nil, fmt.Errorf("%w of %s: %s: give the whole path of the file", ErrUsage, v.Name, word)
+			if err := p.wholePath(word); err != nil {
+				return nil, fmt.Errorf("%w of %s: %w", ErrUsage, v.Name, err)
 			}
 			m[p.Name], positional = word, positional[1:]
 		}
@@ -100,6 +102,15 @@ func (v *Verb) Arguments(words []string) (json.RawMessage, error) {
 		}
 	}
 	return json.Marshal(m)
+}
+
+// wholePath refuses a relative path for a file: the server does not run in the folder of the one who typed it. A bucket
+// has no path.
+func (p *Param) wholePath(value string) error {
+	if p.File && !filepath.IsAbs(value) && !blob.IsS3(value) {
+		return errors.New(value + ": give the whole path of the file")
+	}
+	return nil
 }
 
 // flag reads one flag into m, and returns the words after its value.
@@ -137,8 +148,8 @@ func (v *Verb) flag(m map[string]any, text string, words []string) (rest []strin
 		list, _ := m[key].([]string)
 		m[key] = append(list, value)
 	default:
-		if p.File && !filepath.IsAbs(value) {
-			return nil, errors.New(value + ": give the whole path of the file")
+		if err := p.wholePath(value); err != nil {
+			return nil, err
 		}
 		m[key] = value
 	}

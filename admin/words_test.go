@@ -75,6 +75,7 @@ func TestArguments(t *testing.T) {
 		{"user show", "-- --x", `{"name":"--x"}`},
 		{"show queue", "--by-destination", `{"by_destination":true}`},
 		{"backup", "/b", `{"dir":"/b"}`},
+		{"backup", "s3://b/p?region=x", `{"dir":"s3://b/p?region=x"}`},
 	} {
 		v, _ := Find(c.verb)
 		words, err := Words(c.line)

@@ -45,7 +45,7 @@ json.dump(out, sys.stdout)
 func TestDateutil(t *testing.T) {
 	python := external.Need(t, "/usr/bin/python3")[0]
 	if out, err := exec.Command(python, "-c", "import dateutil").CombinedOutput(); err != nil {
-		external.Missing(t, "python3-dateutil", string(out))
+		external.Missing(t, "the Debian package python3-dateutil", string(out))
 	}
 	type question struct {
 		Rule  string `json:"rule"`

@@ -75,7 +75,7 @@ func TestLDAP(t *testing.T) {
 func postmapLDAP(t *testing.T, s *server, url string) {
 	external.Need(t, "postmap")
 	if _, err := os.Stat("/usr/lib/postfix/postfix-ldap.so"); err != nil {
-		external.Missing(t, "postfix-ldap", err.Error())
+		external.Missing(t, "the Debian package postfix-ldap", err.Error())
 	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -120,7 +120,7 @@ func dovecotLDAP(t *testing.T, url string) {
 		external.Missing(t, "dovecot", "it starts as root only")
 	}
 	if _, err := os.Stat("/usr/lib/dovecot/modules/auth/libauthdb_ldap.so"); err != nil {
-		external.Missing(t, "dovecot-ldap", err.Error())
+		external.Missing(t, "the Debian package dovecot-ldap", err.Error())
 	}
 	dir, err := os.MkdirTemp("", "dovecot")
 	if err != nil {

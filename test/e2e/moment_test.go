@@ -43,6 +43,12 @@ func TestMoment(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	moment(t, dir, func() {})
+}
+
+// moment is TestMoment with an archive at a place, to which fault happens before the moment is archived.
+func moment(t *testing.T, dir string, fault func()) {
+	t.Helper()
 	t.Setenv("DOUBLET_ARCHIVE_TARGET", dir)
 	t.Setenv("DOUBLET_ARCHIVE_INTERVAL", "200ms")
 	s := program.Demo(t)
@@ -91,10 +97,11 @@ func TestMoment(t *testing.T) {
 	}
 	before := mailbox()
 	at := time.Now()
-	moment := at.Format(time.RFC3339Nano)
+	to := at.Format(time.RFC3339Nano)
+	fault()
 	covered(at)
 	empty(t, s)
-	if out, err := s.Try("restore", dir, "--to", moment, "--replace"); err == nil {
+	if out, err := s.Try("restore", dir, "--to", to, "--replace"); err == nil {
 		t.Errorf("a restore over the running server: %s", out)
 	}
 	if out, err := s.Try("restore", dir, "--database", "alice", "--to", "2020-01-01 00:00:00"); err == nil {
@@ -102,17 +109,17 @@ func TestMoment(t *testing.T) {
 	} else {
 		program.Want(t, out, "the nearest before it: none", "the nearest after it: 20")
 	}
-	s.Doublet("restore", dir, "--database", "alice", "--to", moment)
+	s.Doublet("restore", dir, "--database", "alice", "--to", to)
 	if after := mailbox(); after.id == before.id || after.messages != before.messages {
 		t.Errorf("%+v, before the mistake %+v", after, before)
 	}
-	s.Doublet("restore", dir, "--database", "alice", "--folder", "INBOX", "--as", "INBOX as it was", "--to", moment)
+	s.Doublet("restore", dir, "--database", "alice", "--folder", "INBOX", "--as", "INBOX as it was", "--to", to)
 	if after := mailbox(); after.messages <= before.messages {
 		t.Errorf("the folder did not come back: %+v", after)
 	}
 	program.Want(t, s.Doublet("backup", "verify", dir), "moments")
 	s.Stop(syscall.SIGTERM)
-	program.Want(t, s.Doublet("restore", dir, "--to", moment, "--replace"), "and the archive as of")
+	program.Want(t, s.Doublet("restore", dir, "--to", to, "--replace"), "and the archive as of")
 	s.Start()
 	if after := mailbox(); after != before {
 		t.Errorf("%+v, at the moment %+v", after, before)

@@ -49,12 +49,12 @@ func Need(t testing.TB, programs ...string) []string {
 	return paths
 }
 
-// Missing skips a test for want of a Debian package that has no program, such as a library of Python. In CI it fails
-// it. why is what its absence showed.
-func Missing(t testing.TB, pkg, why string) {
+// Missing skips a test for want of something other than a program of programs.txt: "the Debian package python3-dkim". In
+// CI it fails the test. why is what its absence showed.
+func Missing(t testing.TB, what, why string) {
 	t.Helper()
 	if os.Getenv("EXTERNAL") == "required" {
-		t.Fatalf("external: the Debian package %s is missing and EXTERNAL=required: %s", pkg, why)
+		t.Fatalf("external: %s is missing and EXTERNAL=required: %s", what, why)
 	}
-	t.Skipf("external: the Debian package %s is missing: %s", pkg, why)
+	t.Skipf("external: %s is missing: %s", what, why)
 }
