@@ -168,6 +168,83 @@ test("the queue, sessions, statistics and the log are live; what administrators 
   await page.context().close();
 });
 
+test("mail rules and retention policies are made, changed, ordered, tried, turned off and removed; mail follows them", async () => {
+  const page = await open();
+  await enter(page, "#/rules");
+  const lastBlock = (side) => page.locator(`dialog [data-side=${side}]`);
+  const condition = async (side, kind, text) => {
+    await lastBlock(side).locator("select").selectOption(kind);
+    if (text) await lastBlock(side).locator("textarea").last().fill(text);
+  };
+  await page.click("text=Add a rule");
+  await page.fill("dialog input[name=name]", "programs");
+  await condition("when", "attachment", "*.exe\n*.scr");
+  await condition("when", "direction");
+  await lastBlock("when").getByLabel("from outside").check();
+  await condition("unless", "from", "@partner.example");
+  await page.getByLabel("Refuse with the text").fill("No programs, please");
+  assert.deepEqual(await barriers(page), [], "the form of a rule");
+  await page.click("dialog button.primary");
+  await page.waitForSelector(".told >> text=*.exe, *.scr");
+  await page.waitForSelector(".told >> text=@partner.example");
+  const mail = (from) => deliver(from, "carol@example.com", `From: ${from}\nTo: carol@example.com\nSubject: run me\nMIME-Version: 1.0\nContent-Type: application/octet-stream; name=run.exe\nContent-Disposition: attachment; filename=run.exe\n\nx`);
+  await assert.rejects(mail("mallory@elsewhere.example"), /No programs, please/);
+  await mail("mallory@partner.example");
+
+  await page.click("text=Add a rule");
+  await page.fill("dialog input[name=name]", "imprint");
+  await page.getByLabel("Put this text under the message").fill("Example Ltd.");
+  await page.click("dialog button.primary");
+  await page.waitForSelector(".told >> text=Example Ltd.");
+  await page.click(".detail >> text=Move up");
+  await page.waitForSelector(".lines li:first-child:has-text('imprint')");
+  await page.click(".opened >> text=Change");
+  await page.fill("dialog input[name=name]", "imprint of all");
+  await condition("when", "larger");
+  await lastBlock("when").getByRole("textbox", { name: "Larger than" }).fill("much");
+  await page.click("dialog button.primary");
+  await toast(page, "much"); // it is no size: nothing changes, and the form stays
+  await lastBlock("when").getByRole("textbox", { name: "Larger than" }).fill("1 KB");
+  await page.click("dialog button.primary");
+  await page.waitForSelector(".detail h1:has-text('imprint of all')");
+  await page.waitForSelector(".told >> text=Larger than: 1 KB");
+  await page.click(".detail >> text=Turn off");
+  await page.waitForSelector(".detail .notice:has-text('off')");
+  for (const name of ["imprint of all", "programs"]) {
+    await line(page, name).click();
+    await page.waitForSelector(`.detail h1:has-text('${name}')`);
+    await page.click(".detail .danger:has-text('Remove')");
+    await page.click("dialog button.danger");
+    await toast(page, `${name} is removed`);
+    await page.waitForSelector(".detail", { state: "detached" });
+  }
+
+  await page.click(".side >> text=Retention");
+  await page.click("text=Add a policy");
+  await page.fill("dialog input[name=name]", "old mail");
+  await page.fill("dialog input[type=number]", "1");
+  await page.getByLabel("Folders", { exact: false }).first().fill("INBOX");
+  await page.locator("dialog textarea").first().fill("bob");
+  assert.deepEqual(await barriers(page), [], "the form of a policy");
+  await page.click("dialog button.primary");
+  await page.waitForSelector(".detail .notice:has-text('off')"); // it waits until somebody has seen its effect
+  await page.click("text=Show the effect of today");
+  await page.waitForSelector("dialog td:has-text('Bob Cratchit')");
+  await page.keyboard.press("Escape");
+  await page.click(".detail .notice button");
+  await page.waitForSelector(".detail .notice", { state: "detached" });
+  await page.click(".opened >> text=Change");
+  await page.fill("dialog input[type=number]", "3650");
+  await page.selectOption("dialog select", "keep");
+  await page.click("dialog button.primary");
+  await page.waitForSelector(".opened:has-text('After 3,650 days: keep until then')");
+  await page.click(".detail .danger:has-text('Remove')");
+  await page.click("dialog button.danger");
+  await toast(page, "old mail is removed");
+  assert.deepEqual(page.wrong.filter((w) => !/400/.test(w)), []);
+  await page.context().close();
+});
+
 test("the console runs Domino's commands, completes and remembers them; the role alone opens no files; a chart goes back in time", async () => {
   const page = await open();
   const words = Promise.all(["commands", "tasks"].map((x) => page.waitForResponse((r) => r.url().endsWith(`/show/${x}`))));
@@ -224,7 +301,7 @@ test("the console runs Domino's commands, completes and remembers them; the role
 });
 
 test("nobody is kept out: axe finds nothing, wide and narrow, light and dark, in three languages; keys lead everywhere", async () => {
-  for (const [at, pages] of [[{}, ["overview", "people", "groups", "databases", "domains", "queue", "sessions", "statistics", "console", "log", "cluster"]], [{ width: 390, height: 844, dark: true, language: "de-DE" }, ["overview", "people", "queue"]], [{ width: 1024, dark: true, language: "zh-CN" }, ["people"]]]) {
+  for (const [at, pages] of [[{}, ["overview", "people", "groups", "databases", "domains", "queue", "rules", "retention", "sessions", "statistics", "console", "log", "cluster"]], [{ width: 390, height: 844, dark: true, language: "de-DE" }, ["overview", "people", "queue"]], [{ width: 1024, dark: true, language: "zh-CN" }, ["people"]]]) {
     const page = await open(at);
     await enter(page);
     for (const name of pages) {

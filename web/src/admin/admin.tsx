@@ -17,10 +17,12 @@ import { Domains } from "./domains";
 import { Events } from "./events";
 import { Groups } from "./groups";
 import { Log } from "./log";
+import { MailRules } from "./mailrules";
 import { Overview } from "./overview";
 import { Ends, go, Text, where } from "./parts";
 import { People } from "./people";
 import { Queue } from "./queue";
+import { Retention } from "./retention";
 import { Sessions } from "./sessions";
 import { Statistics } from "./stats";
 import { ta } from "./text";
@@ -34,6 +36,8 @@ const pages: Record<string, { icon: IconName; title: () => string; page: () => p
   databases: { icon: "database", title: () => ta("databases"), page: Databases, key: "d" },
   domains: { icon: "globe", title: () => ta("domains"), page: Domains, key: "n" },
   queue: { icon: "queue", title: () => ta("queue"), page: Queue, key: "q" },
+  rules: { icon: "rule", title: () => ta("mailRules"), page: MailRules, key: "r" },
+  retention: { icon: "clock", title: () => ta("retention"), page: Retention, key: "k" },
   sessions: { icon: "device", title: () => ta("sessions"), page: Sessions, key: "s" },
   cluster: { icon: "cluster", title: () => ta("cluster"), page: Cluster, key: "c" },
   statistics: { icon: "chart", title: () => ta("statistics"), page: Statistics, key: "t" },
