@@ -73,7 +73,8 @@ export class Client {
   /** Fetches with the cookie and the word against forged requests; tells apart why it failed. */
   async fetch(url: string, init: RequestInit = {}, again = false): Promise<Response> {
     const headers = new Headers(init.headers);
-    if (this.#csrf) headers.set("X-CSRF-Token", this.#csrf);
+    const sent = this.#csrf;
+    if (sent) headers.set("X-CSRF-Token", sent);
     let response: Response;
     try {
       response = await this.fetcher(url, { ...init, headers, credentials: "same-origin" });
@@ -85,23 +86,24 @@ export class Client {
     if (!Number.isNaN(date) && response.type !== "opaque" && !response.headers.has("Age")) this.skew = date - Date.now();
     if (response.status === 401) throw new SignedOut();
     // Another page of this browser signed in again, or the client began without a network: the cookie has another word.
-    if (response.status === 403 && !again && (await this.#renew(response))) return this.fetch(url, init, true);
+    if (response.status === 403 && !again && (await this.#renew(response, sent))) return this.fetch(url, init, true);
     if (response.status === 502 || response.status === 503 || response.status === 504) throw new Offline();
     return response;
   }
 
   /**
-   * Reads the session's word anew where a request was refused for want of it; true when there is another. The cookie of somebody
+   * Reads the session's word anew where a request was refused for want of it, or with sent; true when there is another. The cookie of somebody
    * else, who signed in on another page, carries out nothing of this one.
    */
-  async #renew(refusal: Response): Promise<boolean> {
+  async #renew(refusal: Response, sent: string): Promise<boolean> {
     const why = (await refusal.clone().json().catch(() => ({}))) as { error?: string };
     if (why.error !== "foreign") return false;
+    if (this.#csrf !== sent) return true; // another request at the same time has it already
     const response = await this.fetcher("/auth/session", { headers: { Accept: "application/json" }, credentials: "same-origin" }).catch(() => undefined);
     const who = response?.ok ? ((await response.json()) as { name: string; address?: string; csrf?: string }) : undefined;
     if (who && this.session && (who.address || who.name) !== this.session.username) throw new SignedOut();
     const word = who?.csrf;
-    if (!word || word === this.#csrf) return false;
+    if (!word || word === sent) return false;
     this.#csrf = word;
     return true;
   }
