@@ -343,8 +343,9 @@ test("what another browser does is shown; calendars have names and check boxes; 
   await event(page, "School trip").waitFor();
   await event(page, "School trip").focus();
   await page.keyboard.press("Alt+ArrowRight");
-  await toast(page, "No connection");
+  await event(page, "School trip").locator(".waits").waitFor(); // waiting.test.mjs has the rest
   await page.context().setOffline(false);
+  await event(page, "School trip").locator(".waits").waitFor({ state: "detached" });
   assert.deepEqual([...page.wrong, ...other.wrong], []);
 });
 

@@ -8,6 +8,7 @@ import type { Call, Id, Identity } from "../jmap/types";
 import { addDays, addMonths, parseDuration, startOfMonth, type Day } from "./days";
 import * as db from "./db";
 import { hueOf } from "./hue";
+import { keyNow, newID, onRead, overlay, type Standing } from "./objects";
 import { identities } from "./outgoing";
 import { flush, load } from "./outbox";
 import { own, readOwn, takeOwn } from "./own";
@@ -62,6 +63,8 @@ export interface Shown {
   last: Day;
   /** The event repeats: what is shown is one instance. */
   repeats: boolean;
+  /** It is shown as the person changed it, which the server does not know yet; "" for no change. */
+  standing: Standing | "";
 }
 
 /** The moments at which an event begins and ends. */
@@ -73,7 +76,7 @@ export function span(e: Pick<CalendarEvent, "start" | "timeZone" | "duration" | 
   return { from, to: (days > 0 ? instant(addDays(e.start.slice(0, 10), days) + e.start.slice(10), own) : from) + ms };
 }
 
-function shown(account: Id, e: CalendarEvent): Shown | undefined {
+function shown(account: Id, e: CalendarEvent, standing: Shown["standing"] = ""): Shown | undefined {
   const id = Object.keys(e.calendarIds)[0];
   const shelf = id ? shelfOf(account, id) : undefined;
   if (!shelf || Number.isNaN(Date.parse(`${e.start}Z`))) return undefined;
@@ -84,7 +87,7 @@ function shown(account: Id, e: CalendarEvent): Shown | undefined {
   const days = parseDuration(e.duration).days;
   // An event that ends at midnight does not reach into the day that begins then.
   const last = allDay ? addDays(first, Math.max(0, days - 1)) : localTime(Math.max(from, to - 1), zone).slice(0, 10);
-  return { key: keyOf(account, e.id), account, event: e, shelf, hue: e.color ? hueOf(e.color, shelf.hue) : shelf.hue, from, to, allDay, first, last, repeats: !!e.recurrenceId };
+  return { key: keyOf(account, e.id), account, event: e, shelf, hue: e.color ? hueOf(e.color, shelf.hue) : shelf.hue, from, to, allDay, first, last, repeats: !!e.recurrenceId, standing };
 }
 
 type Month = string;
@@ -96,28 +99,33 @@ interface Kept {
 
 /** Events by the months that they reach into, as the server answered them. */
 const months = signal<Map<Month, Kept[]>>(new Map());
-/** Changes of the person that were not read back yet: null hides an event. */
-export const pending = signal<Map<string, CalendarEvent | null>>(new Map());
+const changed = overlay<CalendarEvent>("CalendarEvent");
 /** Months that neither the server nor the browser has told. */
 export const missing = signal<Set<Month>>(new Set());
 export const loading = signal(false);
 
 const all = computed(() => {
   const out = new Map<string, Shown>();
-  const take = (account: Id, e: CalendarEvent) => {
-    const s = shown(account, e);
+  const take = (account: Id, e: CalendarEvent, standing: Shown["standing"] = "") => {
+    const s = shown(account, e, standing);
     if (s) out.set(s.key, s);
   };
   for (const list of months.value.values()) for (const { account, event } of list) take(account, event);
-  for (const [key, event] of pending.value) {
-    if (event) take(key.slice(0, key.indexOf("/")), event);
+  const uids = new Set(changed.value.size > 0 ? [...out.values()].map((s) => keyOf(s.account, newID(s.event.uid))) : []);
+  for (const [key, { object, standing }] of changed.value) {
+    if (uids.has(key)) continue; // a new one may be read before its answer comes
+    if (object) take(key.slice(0, key.indexOf("/")), object, standing);
     else out.delete(key);
   }
   return out;
 });
 
 /** The event of a key, as far as it is in memory. */
-export const eventOf = (key: string): Shown | undefined => all.value.get(key);
+export const eventOf = (key: string): Shown | undefined => all.value.get(key) ?? all.value.get(keyNow(key));
+
+/** The instances of a series that are in memory, in their order. */
+export const instancesOf = (account: Id, series: Id): Shown[] =>
+  [...all.peek().values()].filter((s) => s.account === account && s.event.baseEventId === series).sort((a, b) => a.from - b.from);
 
 const inOrder = (a: Shown, b: Shown) => Number(b.allDay) - Number(a.allDay) || a.from - b.from || b.to - a.to || (a.event.title ?? "").localeCompare(b.event.title ?? "");
 
@@ -133,6 +141,8 @@ export const openCalendars = (): Promise<void> => (opening ??= begin());
 let opening: Promise<void> | null = null;
 
 async function begin(): Promise<void> {
+  onRead("CalendarEvent", refresh);
+  await load();
   await readOwn();
   const kept = await db.get<Shelf[]>("facts", "calendars");
   if (kept) shelves.value = kept;
@@ -149,7 +159,7 @@ async function begin(): Promise<void> {
     takeCalendars(answers);
   });
   follow(["Calendar", "CalendarEvent"], hear, renew);
-  void load().then(flush);
+  void flush();
 }
 
 const calendarCalls = (): Call[] => accounts().map((accountId) => ["Calendar/get", { accountId, ids: null }, `c${accountId}`]);
@@ -261,16 +271,6 @@ async function fetchMonth(month: Month): Promise<Kept[]> {
 
 /** Counts the changes of the person. */
 let edits = 0;
-
-/** Shows a change at once; the answer says how it ended, and gives what was shown meanwhile up. */
-export function showChange(changes: [key: string, event: CalendarEvent | null][]): () => Promise<void> {
-  edits++;
-  pending.value = new Map([...pending.value, ...changes]);
-  return async () => {
-    await refresh();
-    pending.value = new Map([...pending.value].filter(([k, v]) => !changes.some(([key, event]) => key === k && event === v)));
-  };
-}
 
 /** Grows with each change of calendars or events, of the person or pushed. */
 export const revision = signal(0);

@@ -186,7 +186,7 @@ export function cardDifference(before: CardForm, after: CardForm, c: Partial<Car
 }
 
 /** A new card of what was written. */
-export const newCard = (f: CardForm): Record<string, unknown> => ({ "@type": "Card", version: "1.0", uid: `urn:uuid:${crypto.randomUUID()}`, kind: "individual", ...Object.fromEntries(Object.entries(writeCard(f, {})).filter(([, v]) => v !== null)) });
+export const newCard = (f: CardForm): Omit<Card, "id"> => ({ "@type": "Card", version: "1.0", uid: `urn:uuid:${crypto.randomUUID()}`, kind: "individual", addressBookIds: { [f.book]: true }, ...Object.fromEntries(Object.entries(writeCard(f, {})).filter(([, v]) => v !== null)) });
 
 /** Makes a picture small enough for a card: at most 320 pixels wide and high. */
 export async function smallPicture(file: Blob): Promise<string> {

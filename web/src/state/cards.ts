@@ -8,7 +8,8 @@ import { pictureOf } from "./cardform";
 import { nameOf, sortKey } from "./cardname";
 import * as db from "./db";
 import { defer } from "./deferred";
-import { flush, load } from "./outbox";
+import { amend, applied, keyNow, newID, onRead, overlay, perform, presumed, takeCreation, type Standing } from "./objects";
+import { flush, intend, load } from "./outbox";
 import { attempt, client, follow, home, offers, session } from "./session";
 
 export const contactsCapability = "urn:ietf:params:jmap:contacts";
@@ -28,6 +29,8 @@ export interface Contact {
   sort: string;
   /** The address of the picture; "" for none. */
   picture: string;
+  /** It is shown as the person changed it, which the server does not know yet; "" for no change. */
+  standing: Standing | "";
 }
 
 export const books = signal<Book[]>([]);
@@ -36,17 +39,28 @@ export const mayChange = (c: Contact): boolean => !!bookOf(c)?.myRights.mayWrite
 export const defaultBook = computed(() => books.value.find((b) => b.isDefault && b.myRights.mayWrite) ?? books.value.find((b) => b.myRights.mayWrite));
 
 const cards = signal<Map<string, Contact>>(new Map());
-/** Contacts that are deleted and can be brought back. */
-const hidden = signal<Set<string>>(new Set());
+const changed = overlay<Card>("ContactCard");
 export const loaded = signal(false);
 
-const contact = (account: Id, card: Card): Contact => ({ key: `${account}/${card.id}`, account, card, name: nameOf(card), sort: sortKey(card), picture: pictureOf(card, (id, type) => client.blobURL(account, id, type, "photo")) });
+const contact = (account: Id, card: Card, standing: Contact["standing"] = ""): Contact => ({ standing, key: `${account}/${card.id}`, account, card, name: nameOf(card), sort: sortKey(card), picture: pictureOf(card, (id, type) => client.blobURL(account, id, type, "photo")) });
+
+/** All of them by key, as the person has changed them. */
+const shown = computed(() => {
+  if (changed.value.size === 0) return cards.value;
+  const out = new Map(cards.value);
+  const uids = new Set([...out.values()].map((c) => `${c.account}/${newID(c.card.uid)}`));
+  for (const [key, { object, standing }] of changed.value) {
+    if (!object) out.delete(key);
+    else if (!uids.has(key)) out.set(key, contact(key.slice(0, key.indexOf("/")), object, standing)); // a new one may be read before its answer comes
+  }
+  return out;
+});
 
 /** All of them, people and groups, by name. */
-const all = computed(() => [...cards.value.values()].filter((c) => !hidden.value.has(c.key)).sort((a, b) => a.sort.localeCompare(b.sort)));
+const all = computed(() => [...shown.value.values()].sort((a, b) => a.sort.localeCompare(b.sort)));
 export const people = computed(() => all.value.filter((c) => c.card.kind !== "group"));
 export const groups = computed(() => all.value.filter((c) => c.card.kind === "group"));
-export const contactOf = (key: string): Contact | undefined => (hidden.value.has(key) ? undefined : cards.value.get(key));
+export const contactOf = (key: string): Contact | undefined => shown.value.get(key) ?? shown.value.get(keyNow(key));
 
 const accounts = (): Id[] => Object.entries(session.value?.accounts ?? {}).filter(([, a]) => contactsCapability in a.accountCapabilities).map(([id]) => id).slice(0, 20);
 
@@ -58,9 +72,14 @@ interface Kept {
 /** So many contacts are kept in the browser; more of them need the server. */
 const mostKept = 5000;
 
+/** The contacts that the browser keeps. */
+export const keptContacts = () => db.get<Kept>("facts", "contacts");
+
 /** Begins: what the browser keeps, then what the server says. */
 export async function openContacts(): Promise<void> {
-  const kept = await db.get<Kept>("facts", "contacts");
+  onRead("ContactCard", syncContacts);
+  await load();
+  const kept = await keptContacts();
   if (kept) {
     batch(() => {
       books.value = kept.books;
@@ -71,7 +90,7 @@ export async function openContacts(): Promise<void> {
   await attempt(readAll).catch(() => undefined);
   loaded.value = true;
   listen();
-  void load().then(flush);
+  void flush();
 }
 
 const states = new Map<Id, string>();
@@ -153,34 +172,54 @@ export interface Failure {
   why: string;
 }
 
-export const isFailure = (x: object): x is Failure => "why" in x;
-
-/** Changes objects of an account: cards, or address books. */
-export async function setObjects(type: "ContactCard" | "AddressBook", account: Id, args: Record<string, unknown>): Promise<{ created: Record<string, { id: Id }> } | Failure> {
+/** Changes address books of an account. */
+export async function setBooks(account: Id, args: Record<string, unknown>): Promise<Failure | undefined> {
   try {
-    const answer = await attempt(() => client.call(`${type}/set`, { accountId: account, ...args }));
+    const answer = await attempt(() => client.call("AddressBook/set", { accountId: account, ...args }));
     if (!answer) return { why: "" };
     const bad = refusalIn(answer);
     await syncContacts();
-    return bad ? { why: whyOf(bad) } : { created: (answer["created"] as Record<string, { id: Id }> | null) ?? {} };
+    return bad && { why: whyOf(bad) };
   } catch (e) {
     return { why: e instanceof Error ? e.message : String(e) };
   }
 }
 
+/** Creates a card, and returns its key. */
+export async function createCard(account: Id, card: Omit<Card, "id">): Promise<string | Failure> {
+  const id = newID(card.uid);
+  const done = await perform({ account, type: "ContactCard", create: { c: card }, shows: [[`${account}/${id}`, { ...card, id }]], title: nameOf({ ...card, id }) });
+  return "why" in done ? done : `${account}/${done.created["c"]?.id ?? id}`;
+}
+
+/** Changes cards of one account, each by its own patch (RFC 8620 §5.3). */
+export async function changeCards(list: { of: Contact; patch: Record<string, unknown> }[]): Promise<Failure | undefined> {
+  const account = list[0]!.of.account;
+  const left: typeof list = [];
+  for (const x of list) {
+    const amended = await amend(account, x.of.card.id, x.patch);
+    if (amended && "why" in amended) return amended;
+    if (!amended) left.push(x);
+  }
+  if (left.length === 0) return undefined;
+  const update = Object.fromEntries(left.map(({ of, patch }) => [of.card.id, patch]));
+  const was = presumed("ContactCard", update, [], new Map(left.map(({ of }) => [of.card.id, of.card])));
+  const shows = left.map(({ of, patch }): [string, Card] => [of.key, applied(of.card, patch)]);
+  const done = await perform({ account, type: "ContactCard", update, was, shows, title: left[0]!.of.name });
+  return "why" in done ? done : undefined;
+}
+
 /** Deletes contacts of one account after some seconds. The answer takes it back; false: it is too late. */
-export function removeContacts(list: Contact[], seconds: number, failed: (f: Failure) => void): () => Promise<boolean> {
-  const keys = list.map((c) => c.key);
-  hidden.value = new Set([...hidden.value, ...keys]);
-  const show = () => (hidden.value = new Set([...hidden.value].filter((k) => !keys.includes(k))));
-  const back = defer({ account: list[0]!.account, type: "ContactCard", destroy: list.map((c) => c.card.id) }, seconds, async (why) => {
-    if (why) failed({ why });
-    await syncContacts();
-    show();
-  });
+export async function removeContacts(list: Contact[], seconds: number, failed: (f: Failure) => void): Promise<() => Promise<boolean>> {
+  const account = list[0]!.account;
+  const creations = await Promise.all(list.map((c) => takeCreation(account, c.card.id)));
+  const left = list.filter((_, i) => !creations[i]);
+  const destroy = left.map((c) => c.card.id);
+  const was = presumed("ContactCard", {}, destroy, new Map(left.map((c) => [c.card.id, c.card])));
+  const shows = left.map((c): [string, null] => [c.key, null]);
+  const back = left.length > 0 ? defer({ account, type: "ContactCard", destroy, was, shows, title: left[0]!.name }, seconds, (why) => failed({ why })) : () => Promise.resolve(true);
   return async () => {
-    const done = await back();
-    if (done) show();
-    return done;
+    for (const creation of creations) if (creation) await intend(creation);
+    return back();
   };
 }

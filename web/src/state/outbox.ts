@@ -93,23 +93,47 @@ export interface AnswerSent extends Submitted {
   event?: Answered;
 }
 
-/** A deletion of events, tasks or contacts at a time; until then it can be taken back. A series may lose its end: that is an update. */
-export interface Removal {
-  kind: "remove";
+/** Objects that change in one request: events, tasks or contacts. */
+interface Changed {
   account: Id;
-  at: number;
   type: "CalendarEvent" | "ContactCard" | "Task";
-  update?: Record<Id, Record<string, unknown>>;
-  destroy?: Id[];
+  update?: Record<Id, Record<string, unknown>> | undefined;
+  destroy?: Id[] | undefined;
+  /** The values that it presumes at the server, by id and path of the property. */
+  was?: Record<Id, Record<string, unknown>> | undefined;
+  /** What the views show of it meanwhile, by account/id; null hides an object. */
+  shows?: [key: string, object: object | null][] | undefined;
+  title?: string | undefined;
+  /** The server could not be asked at once: others may have changed the objects meanwhile, or it may be done. */
+  waited?: boolean;
+  /** Why the server refused it after it had waited: it is kept until the person decides. */
+  refused?: string;
 }
 
-export type Intended = Change | FolderChange | Sending | Merge | Redirection | AnswerSent | Removal;
+/** A change of events, tasks or contacts. */
+export interface ObjectChange extends Changed {
+  kind: "set";
+  create?: Record<string, object> | undefined;
+}
+
+/** A deletion of events, tasks or contacts at a time; until then it can be taken back. A series may lose its end: that is an update. */
+export interface Removal extends Changed {
+  kind: "remove";
+  at: number;
+}
+
+export type Intended = Change | FolderChange | Sending | Merge | Redirection | AnswerSent | ObjectChange | Removal;
 export type Intention = Intended & { key: string };
 
 /** The most messages that one call changes or reads: every server accepts so many. */
 export const mostAtOnce = 250;
 
 export const waiting = signal<Intention[]>([]);
+/** The number of actions that wait, and a change of objects that was refused. */
+export const standing = () => {
+  const bad = waiting.value.filter((i) => !isOpen(i)) as ObjectChange[];
+  return { n: waiting.value.length - bad.length, bad: bad[0] };
+};
 /** Refused actions, which the person sees. */
 export const refusals = signal<{ key: string; text: string; intention: Intention }[]>([]);
 
@@ -151,7 +175,10 @@ export async function load(): Promise<void> {
   const kept = (await db.all<Intention>("outbox")) ?? [];
   // An intention that the browser could not keep is in memory alone.
   const here = waiting.value.filter((w) => !kept.some((k) => k.key === w.key));
-  for (const k of kept) keptHere.add(k.key);
+  for (const k of kept) {
+    keptHere.add(k.key);
+    noteWait(k);
+  }
   waiting.value = [...kept, ...here].sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
@@ -159,14 +186,26 @@ export async function load(): Promise<void> {
 const keptHere = new Set<string>();
 
 /** The functions that are called at the end of intentions of this page, by key: with the refusal, if any. */
-const endings = new Map<string, (problem?: string) => unknown>();
+const endings = new Map<string, Ended>();
+type Ended = (problem?: string, answers?: Answers) => unknown;
+
+/** Nobody waits for the end of an intention any more; false: it has ended. */
+export const forget = (key: string): boolean => endings.delete(key);
+
+const listeners = new Set<(i: Intention) => unknown>();
+/** fn is called at the end of each intention of this browser's page, before it leaves those that wait. */
+export const onEnd = (fn: (i: Intention) => unknown): void => void listeners.add(fn);
+
+const isObjects = (i: Intended): i is ObjectChange | Removal => i.kind === "set" || i.kind === "remove";
+const noteWait = (i: Intended) => { if (isObjects(i)) i.waited = true; };
 
 /**
  * Takes an intention: kept before this returns, told to the server soon. ended is called then; without it a refusal is in refusals. instead
  * names what the browser keeps of a message until it is given to be sent: it goes in the same step.
  */
-export async function intend(i: Intended, ended?: (problem?: string) => unknown, instead?: db.Place): Promise<Intention> {
+export async function intend(i: Intended, ended?: Ended, instead?: db.Place): Promise<Intention> {
   const whole = { ...i, key: `${Date.now().toString(36).padStart(10, "0")}-${(serial++).toString(36).padStart(4, "0")}-${page}` } as Intention;
+  if (!online.value) noteWait(whole);
   waiting.value = [...waiting.value, whole];
   if (ended) endings.set(whole.key, ended);
   if (whole.kind === "change") for (const since of unknown) since.push(whole);
@@ -205,6 +244,8 @@ export const longestUndo = 30_000;
 
 /** Reports if an intention is due; a clock that was set back does not hold it up. */
 const due = (i: Intention, now: number) => !("at" in i) || i.at <= now || i.at > now + longestUndo;
+/** Refused changes of objects are told no more. */
+const isOpen = (i: Intention) => !(isObjects(i) && i.refused);
 
 /** The server has too much to do, or is in trouble: what waits is told when it wants to be asked again. */
 export const busy = signal(false);
@@ -218,7 +259,7 @@ let running = "";
 let timer: ReturnType<typeof setTimeout> | undefined;
 
 /** Mail waits for a page that shows what is refused of it, as the pages of calendar and contacts do not. */
-const isOurs = (i: Intention) => i.kind === "remove" || told !== null;
+const isOurs = (i: Intention) => isObjects(i) || told !== null;
 
 /** Sends the waiting actions to the server, in order. What is for later is passed over until its time. */
 export async function flush(): Promise<void> {
@@ -230,14 +271,14 @@ export async function flush(): Promise<void> {
   }
   for (;;) {
     const now = Date.now();
-    const next = waiting.value.find((i) => isOurs(i) && due(i, now));
+    const next = waiting.value.find((i) => isOurs(i) && isOpen(i) && due(i, now));
     if (!next) break;
     running = next.key;
     const goesOn = await alone(() => carryOut(next));
     running = "";
     if (!goesOn) return;
   }
-  const later = waiting.value.flatMap((i) => (isOurs(i) && "at" in i ? [i.at] : []));
+  const later = waiting.value.flatMap((i) => (isOurs(i) && isOpen(i) && "at" in i ? [i.at] : []));
   if (later.length > 0) timer = setTimeout(() => void flush(), Math.max(0, Math.min(...later) - Date.now()));
 }
 
@@ -256,6 +297,8 @@ async function carryOut(i: Intention): Promise<boolean> {
       return false;
     }
     if (e instanceof Offline) {
+      noteWait(i);
+      if (i.kind === "remove") endings.delete(i.key); // the person may be elsewhere by the time of its end: a refusal is kept
       online.value = false;
       timer = setTimeout(() => void flush(), 5000);
       return false;
@@ -276,17 +319,26 @@ async function settle(i: Intention, problem: string | undefined, answers?: Answe
   if (problem) for (const since of unknown) since.splice(0, since.length, ...since.filter((c) => (c as Intention).key !== i.key));
   const ended = endings.get(i.key);
   endings.delete(i.key);
-  if (problem && !ended) refusals.value = [...refusals.value, { key: i.key, text: problem, intention: i }];
+  if (problem && !ended) {
+    if (isObjects(i)) {
+      const kept = { ...i, refused: problem };
+      for (const fn of listeners) fn(kept);
+      waiting.value = waiting.value.map((w) => (w.key === i.key ? kept : w));
+      return db.put("outbox", i.key, kept);
+    }
+    refusals.value = [...refusals.value, { key: i.key, text: problem, intention: i }];
+  }
+  if (!problem) for (const fn of listeners) fn(i);
   waiting.value = waiting.value.filter((w) => w.key !== i.key);
   await db.remove("outbox", i.key);
-  ended?.(problem);
+  ended?.(problem, answers);
   told?.(i, problem ? null : (answers ?? new Map()));
 }
 
 /** Asks for all deletions in requests that outlive the page. What the browser keeps of them stays for another page, until the server has answered. */
 export function removalsAtOnce(): void {
   for (const i of waiting.value) {
-    if (i.kind !== "remove" || i.key === running) continue;
+    if (i.kind !== "remove" || i.waited || i.key === running) continue;
     waiting.value = waiting.value.filter((w) => w !== i);
     void tellRemoval(i, true).then((problem) => settle(i, problem && (problem.description || problem.type)), () => undefined);
   }

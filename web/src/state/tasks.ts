@@ -10,6 +10,8 @@ import * as db from "./db";
 import { defer } from "./deferred";
 import type { Problem } from "./events";
 import { hueOf } from "./hue";
+import { amend, applied, asChanged, keyNow, newID, onRead, overlay, perform, presumed, takeCreation, type Performed, type Standing } from "./objects";
+import { flush, intend, load } from "./outbox";
 import { attempt, client, follow, home, offers, session } from "./session";
 import { instant, isZone, localTime } from "./zone";
 
@@ -40,6 +42,8 @@ export interface ShownTask {
   at: number | undefined;
   done: boolean;
   repeats: boolean;
+  /** It is shown as the person changed it, which the server does not know yet; "" for no change. */
+  standing: Standing | "";
 }
 
 interface Kept {
@@ -48,14 +52,13 @@ interface Kept {
 }
 
 const read = signal<Kept[]>([]);
-/** Changes of the person that were not read back yet: null hides a task. */
-const pending = signal<Map<string, Kept | null>>(new Map());
+const changed = overlay<Task>("Task");
 /** Neither the server nor the browser has told the tasks. */
 export const unknownTasks = signal(false);
 
 export const isDone = (t: Pick<Task, "progress">): boolean => t.progress === "completed" || t.progress === "cancelled";
 
-function shown({ account, task }: Kept): ShownTask | undefined {
+function shown({ account, task }: Kept, standing: ShownTask["standing"] = ""): ShownTask | undefined {
   const list = taskLists.value.find((l) => l.account === account && l.id === task.taskListId);
   if (!list) return undefined;
   const due = task.due ?? task.start ?? undefined;
@@ -63,27 +66,25 @@ function shown({ account, task }: Kept): ShownTask | undefined {
   const at = due && !task.showWithoutTime ? instant(due, isZone(task.timeZone) ? task.timeZone : zone) : undefined;
   return {
     key: keyOf(account, task.id), account, task, list, at, day: at === undefined ? due?.slice(0, 10) : localTime(at, zone).slice(0, 10),
-    done: isDone(task), repeats: !!task.recurrenceId || !!task.recurrenceRules?.length,
+    done: isDone(task), repeats: !!task.recurrenceId || !!task.recurrenceRules?.length, standing,
   };
 }
 
 const byDue = (a: ShownTask, b: ShownTask) =>
   (a.day ?? "9").localeCompare(b.day ?? "9") || (a.at ?? 0) - (b.at ?? 0) || (a.task.priority || 10) - (b.task.priority || 10) || (a.task.title ?? "").localeCompare(b.task.title ?? "");
 
-const isNew = (k: Kept): boolean => k.task.id.startsWith("new-");
-
 /** All tasks and instances in the order of their due times. */
 export const allTasks = computed<ShownTask[]>(() => {
-  const by = new Map(read.value.map((k) => [keyOf(k.account, k.task.id), k]));
-  const known = new Set(read.value.map((k) => keyOf(k.account, k.task.uid)));
-  for (const [key, k] of pending.value) {
-    if (!k) by.delete(key);
-    else if (!isNew(k) || !known.has(keyOf(k.account, k.task.uid))) by.set(key, k); // a new one may be read before its answer comes
+  const by = new Map(read.value.map((k) => [keyOf(k.account, k.task.id), shown(k)]));
+  const known = new Set(read.value.map((k) => keyOf(k.account, newID(k.task.uid))));
+  for (const [key, { object, standing }] of changed.value) {
+    if (!object) by.delete(key);
+    else if (!known.has(key)) by.set(key, shown({ account: key.slice(0, key.indexOf("/")), task: object }, standing)); // a new one may be read before its answer comes
   }
-  return [...by.values()].flatMap((k) => shown(k) ?? []).sort(byDue);
+  return [...by.values()].filter((s) => s !== undefined).sort(byDue);
 });
 
-export const taskOf = (key: string): ShownTask | undefined => allTasks.value.find((s) => s.key === key);
+export const taskOf = (key: string): ShownTask | undefined => allTasks.value.find((s) => s.key === key) ?? allTasks.value.find((s) => s.key === keyNow(key));
 
 /** The tasks of visible lists that are due on the days from first to last. */
 export const tasksBetween = (first: Day, last: Day): ShownTask[] =>
@@ -109,6 +110,8 @@ let opening: Promise<void> | null = null;
 export const openTasks = (): Promise<void> => (opening ??= begin());
 
 async function begin(): Promise<void> {
+  onRead("Task", refreshTasks);
+  await load();
   taskLists.value = (await db.get<Listed[]>("facts", "taskLists")) ?? [];
   read.value = (await db.get<Kept[]>("facts", "tasks")) ?? [];
   if (!offers(tasksCapability)) {
@@ -117,6 +120,7 @@ async function begin(): Promise<void> {
   }
   follow(["TaskList", "Task"], hear, refreshTasks);
   await refreshTasks();
+  void flush();
 }
 
 /** The states of what was read, by account. */
@@ -238,57 +242,40 @@ function takeLists(all: Id[], answers: Map<string, Record<string, unknown>>): vo
   taskLists.value = out.sort((a, b) => a.owner.localeCompare(b.owner) || a.sortOrder - b.sortOrder || a.name.localeCompare(b.name));
 }
 
-type Method = "Task/set" | "TaskList/set";
-
-async function set(method: Method, account: Id, args: object): Promise<{ created: Record<string, { id: Id }> } | Problem> {
-  try {
-    const answer = await attempt(() => client.call(method, { accountId: account, ...args }));
-    if (!answer) return { offline: true };
-    const bad = refusalIn(answer);
-    return bad ? { offline: false, text: whyOf(bad) } : { created: (answer["created"] as Record<string, { id: Id }> | null) ?? {} };
-  } catch (e) {
-    return { offline: false, text: e instanceof Error ? e.message : String(e) };
-  }
-}
-
-/** Shows a change at once. The answer reads the tasks again, and gives what was shown meanwhile up. */
-function showTask(key: string, kept: Kept | null): () => Promise<void> {
-  edits++;
-  pending.value = new Map([...pending.value, [key, kept]]);
-  return async () => {
-    await refreshTasks();
-    pending.value = new Map([...pending.value].filter(([k, v]) => k !== key || v !== kept));
-  };
+/** Carries changes of tasks out. */
+async function set(account: Id, { known, ...change }: { create?: Record<string, object>; update?: Record<Id, TaskPatch>; known: Task[]; shows: [string, Task | null][]; title: string | undefined }): Promise<Performed | Problem> {
+  const was = presumed("Task", change.update ?? {}, [], new Map(known.map((x) => [x.id, x])));
+  const done = await perform({ account, type: "Task", ...change, was });
+  return "why" in done ? { offline: false, text: done.why } : done;
 }
 
 export type TaskPatch = Partial<Omit<Task, "id" | "uid">>;
 
 /** Creates a task, and returns its id. */
-export async function createTask(list: Listed, patch: TaskPatch): Promise<Id | Problem> {
+export async function createTask(list: Pick<Listed, "account" | "id">, patch: TaskPatch): Promise<Id | Problem> {
   const task = { uid: crypto.randomUUID(), taskListId: list.id, ...patch };
-  const settle = showTask(keyOf(list.account, `new-${task.uid}`), { account: list.account, task: { ...task, id: `new-${task.uid}` } });
-  const done = await set("Task/set", list.account, { create: { t: { "@type": "Task", ...task } } });
-  await settle();
-  return "created" in done ? done.created["t"]!.id : done;
+  const id = newID(task.uid);
+  const done = await set(list.account, { create: { t: { "@type": "Task", ...task } }, known: [], shows: [[keyOf(list.account, id), { ...task, id }]], title: patch.title });
+  return "created" in done ? (done.created["t"]?.id ?? id) : done;
 }
 
 /** Creates a task in the usual list for a page that shows no tasks, and returns its key; undefined: there is no list. */
 export async function createApart(patch: TaskPatch): Promise<string | Problem | undefined> {
   const account = home.value;
   const answer = await attempt(() => client.call("TaskList/get", { accountId: account, ids: null, properties: ["id", "role", "myRights"] })).catch(() => undefined);
-  if (!answer) return { offline: true };
-  const lists = answer["list"] as TaskList[];
+  const lists = answer ? (answer["list"] as TaskList[]) : (await db.get<Listed[]>("facts", "taskLists"))?.filter(own);
+  if (!lists) return { offline: true };
   const list = lists.find((l) => l.role === "inbox") ?? lists.find((l) => l.myRights.mayWriteAll);
   if (!list) return undefined;
-  const done = await set("Task/set", account, { create: { t: { "@type": "Task", uid: crypto.randomUUID(), taskListId: list.id, ...patch } } });
-  return "created" in done ? keyOf(account, done.created["t"]!.id) : done;
+  const made = await createTask({ account, id: list.id }, patch);
+  return typeof made === "string" ? keyOf(account, made) : made;
 }
 
-/** Changes a task: that of an id, which may be the series of what is shown. */
-export async function changeTask(s: ShownTask, patch: TaskPatch, id: Id = s.task.id): Promise<Problem | undefined> {
-  const settle = showTask(s.key, { account: s.account, task: { ...s.task, ...patch } });
-  const done = await set("Task/set", s.account, { update: { [id]: patch } });
-  await settle();
+/** Changes a task: that of an id, which may be the series of what is shown; whole is that one, as far as it is known. */
+export async function changeTask(s: ShownTask, patch: TaskPatch, id: Id = s.task.id, whole: Task = s.task): Promise<Problem | undefined> {
+  const amended = await amend(s.account, id, patch);
+  if (amended) return "why" in amended ? { offline: false, text: amended.why } : undefined;
+  const done = await set(s.account, { update: { [id]: patch }, known: whole.id === id ? [whole] : [], shows: [[s.key, applied(s.task, patch)]], title: s.task.title });
   return "created" in done ? undefined : done;
 }
 
@@ -299,22 +286,18 @@ export const tick = (s: ShownTask, done: boolean): Promise<Problem | undefined> 
 /** The task of an id as the server has it. */
 export async function readTask(account: Id, id: Id): Promise<Task | undefined> {
   const answer = await attempt(() => client.call("Task/get", { accountId: account, ids: [id] }));
-  return (answer?.["list"] as Task[] | undefined)?.[0];
+  const task = (answer?.["list"] as Task[] | undefined)?.[0];
+  return task && asChanged("Task", account, task);
 }
 
 /** Deletes a task, or with all its series, after some seconds. The answer takes it back until then. */
-export function removeTask(s: ShownTask, all: boolean, seconds: number, failed: (p: Problem) => void): () => Promise<void> {
+export async function removeTask(s: ShownTask, all: boolean, seconds: number, failed: (p: Problem) => void): Promise<() => void> {
+  const creation = await takeCreation(s.account, s.task.id);
+  if (creation) return () => void intend(creation);
   const id = all ? (s.task.baseTaskId ?? s.task.id) : s.task.id;
   const gone = allTasks.peek().filter((x) => x.account === s.account && (x.key === s.key || (all && x.task.baseTaskId === id)));
-  edits++;
-  pending.value = new Map([...pending.value, ...gone.map((x): [string, null] => [x.key, null])]);
-  const shownAgain = () => (pending.value = new Map([...pending.value].filter(([k]) => !gone.some((x) => x.key === k))));
-  const back = defer({ account: s.account, type: "Task", destroy: [id] }, seconds, async (problem) => {
-    if (problem) failed({ offline: false, text: problem });
-    await refreshTasks();
-    shownAgain();
-  });
-  return async () => { if (await back()) shownAgain(); };
+  const was = presumed("Task", {}, [id], new Map([[s.task.id, s.task]]));
+  return defer({ account: s.account, type: "Task", destroy: [id], was, shows: gone.map((x): [string, null] => [x.key, null]), title: s.task.title }, seconds, (text) => failed({ offline: false, text }));
 }
 
 /** Moves a task to another list of its account. */
@@ -322,9 +305,14 @@ export const moveTask = (s: ShownTask, list: Listed): Promise<Problem | undefine
 
 /** Creates, changes or deletes task lists. */
 export async function setLists(account: Id, args: object): Promise<Problem | undefined> {
-  const done = await set("TaskList/set", account, args);
-  await refreshTasks();
-  return "created" in done ? undefined : done;
+  try {
+    const answer = await attempt(() => client.call("TaskList/set", { accountId: account, ...args }));
+    const bad = answer && refusalIn(answer);
+    await refreshTasks();
+    return !answer ? { offline: true } : bad && { offline: false, text: whyOf(bad) };
+  } catch (e) {
+    return { offline: false, text: e instanceof Error ? e.message : String(e) };
+  }
 }
 
 /** Shows or hides the tasks of a list: on the screen at once. */

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { Call, Id, SetError } from "../jmap/types";
-import { Refused } from "../jmap/client";
+import { Offline, Refused } from "../jmap/client";
 import * as db from "./db";
 import type { Answer } from "./invitation";
 import type { AnswerSent, Change, FolderChange, Intention, Merge, Redirection, Removal, Sending, Submitted } from "./outbox";
@@ -25,9 +25,13 @@ export async function tell(i: Intention, beside: (account: Id) => Call[]): Promi
     case "merge": return { problem: await tellMerge(i) };
     case "redirect": return { problem: await tellRedirection(i) };
     case "answer": return { problem: await tellAnswer(i) };
-    case "remove": return { problem: await tellRemoval(i) };
+    case "remove": return i.waited ? tellChanged(i) : { problem: await tellRemoval(i) };
+    case "set": return tellChanged(i);
   }
 }
+
+/** Without the server, this part of the client may be missing too. */
+const tellChanged = (i: Parameters<typeof import("./objects").tellObjects>[0]) => import("./objects").catch(() => Promise.reject(new Offline())).then((m) => m.tellObjects(i));
 
 function first(errors: Record<string, SetError> | null | undefined, ...known: string[]): SetError | undefined {
   for (const e of Object.values(errors ?? {})) if (!known.includes(e.type)) return e;
@@ -64,7 +68,7 @@ export async function tellRemoval(i: Removal, last = false): Promise<SetError | 
 /** So often is the draft of another request looked for again, and after so many milliseconds, before it counts as left behind. */
 const patience = { times: 5, pause: 1000 };
 /** So often is a message sent again at once where other changes come between. */
-const mostTries = 10;
+export const mostTries = 10;
 
 /**
  * Sends a message once, which field and id name in its header; make returns the calls that make it as "m", in a state of the e-mails

@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { storageDenied } from "../state/db";
-import { busy, waiting } from "../state/outbox";
+import { busy, standing } from "../state/outbox";
 import { unanswered } from "../state/invited";
 import { narrow, openMenu, sheet } from "../state/screen";
 import { client, clockOff, online, outdated, person, server, session } from "../state/session";
@@ -69,10 +69,12 @@ function Banner({ page }: { page: Page }) {
   // If each server has a name of its own, the person changes to another by hand: this page works with the one it came from.
   if (!online.value && long.value && elsewhere.length > 0) return <span class="banner" role="status"><Icon name="offline" />{t("mateAt", server.value.name)}{elsewhere.map((m) => <a class="button" href={m.url ?? ""}>{m.name}</a>)}</span>;
   // More than that nobody answers it matters that the page may not be closed.
-  if (!online.value && storageDenied.value) return <span class="banner" role="status"><Icon name="offline" />{waiting.value.length > 0 ? t("waitingHere", waiting.value.length) : t("offlineUnkept")}</span>;
-  if (!online.value) return <span class="banner" role="status"><Icon name="offline" />{narrow.value ? t("offlineShort") : waiting.value.length > 0 ? t("waiting", waiting.value.length) : t(page === "mail" ? "offline" : "offlineRead")}</span>;
-  if (busy.value && waiting.value.length > 0) return <span class="banner" role="status">{t("waitingBusy", waiting.value.length)}</span>;
-  if (storageDenied.value) return <span class="banner" role="status">{waiting.value.length > 0 ? t("waitingHere", waiting.value.length) : t("storageDenied")}</span>;
+  const { n, bad } = standing();
+  if (!online.value && storageDenied.value) return <span class="banner" role="status"><Icon name="offline" />{n > 0 ? t("waitingHere", n) : t("offlineUnkept")}</span>;
+  if (!online.value) return <span class="banner" role="status"><Icon name="offline" />{narrow.value ? t("offlineShort") : n > 0 ? t("waiting", n) : t("offline")}</span>;
+  if (bad && page === "mail") return <span class="banner" role="alert"><a class="button" href={bad.type === "ContactCard" ? "/contacts/all" : "/calendar/tasks"}>{t("unsaved")}</a></span>;
+  if (busy.value && n > 0) return <span class="banner" role="status">{t("waitingBusy", n)}</span>;
+  if (storageDenied.value) return <span class="banner" role="status">{n > 0 ? t("waitingHere", n) : t("storageDenied")}</span>;
   if (clockOff.value !== 0) return <span class="banner" role="status">{t("clockOff", client.now().toLocaleTimeString(language.value, { hour: "2-digit", minute: "2-digit" }))}</span>;
   return null;
 }

@@ -3,6 +3,7 @@
 import type { Shown } from "../../state/calendars";
 import { route } from "../../state/route";
 import { Icon } from "../icons";
+import { Mark, standingText } from "../unsaved";
 import { tk } from "../../text/calendar";
 import { justDragged } from "./drag";
 import { openEvent, titleOf } from "./open";
@@ -18,7 +19,7 @@ export function whenOf(s: Shown): string {
 export const placeOf = (s: Shown): string => Object.values(s.event.locations ?? {}).map((l) => l.name ?? "").filter(Boolean).join(", ");
 
 /** The words for somebody who does not see the event. */
-const labelOf = (s: Shown) => [titleOf(s), whenOf(s), placeOf(s), s.shelf.name, s.repeats ? tk("repeats") : "", s.event.status === "cancelled" ? tk("cancelledEvent") : ""].filter(Boolean).join(", ");
+const labelOf = (s: Shown) => [titleOf(s), whenOf(s), placeOf(s), s.shelf.name, s.repeats ? tk("repeats") : "", s.event.status === "cancelled" ? tk("cancelledEvent") : "", standingText(s.standing)].filter(Boolean).join(", ");
 
 export const looks = (s: Shown): string => `${s.event.freeBusyStatus === "free" ? "free" : ""} ${s.event.status === "cancelled" ? "cancelled" : ""} ${s.event.status === "tentative" ? "tentative" : ""}`;
 
@@ -43,6 +44,7 @@ export function Block({ s, look, style, onPointerDown, children }: Props) {
 export function Marks({ s }: { s: Shown }) {
   return (
     <>
+      <Mark of={s.standing} />
       {s.repeats && <Icon name="repeat" />}
       {s.event.privacy && s.event.privacy !== "public" && <Icon name="lock" />}
     </>

@@ -14,6 +14,7 @@ import { isZone, zoneName } from "../../state/zone";
 import { t } from "../../text";
 import { tk } from "../../text/calendar";
 import { Icon } from "../icons";
+import { Mark } from "../unsaved";
 import { placeOf, whenOf } from "./block";
 import { anchor, askScope, deleteEvent, editEvent, tell, titleOf } from "./open";
 import { formatter } from "./view";
@@ -74,7 +75,7 @@ export function EventCard({ s }: { s: Shown }) {
         <button class="tool" aria-label={tk("duplicate")} title={tk("duplicate")} onClick={() => void editEvent(s, true)}><Icon name="copy" /></button>
         <button class="tool" aria-label={t("close")} title={`${t("close")} (Esc)`} onClick={() => closeQuery("event")}><Icon name="close" /></button>
       </div>
-      <h2 dir="auto"><i class="dot" />{titleOf(s)}</h2>
+      <h2 dir="auto"><i class="dot" />{titleOf(s)}<Mark of={s.standing} /></h2>
       <p>{whenOf(s)}{there && there !== here && <span class="quiet"> · {tk("inZone", there, zoneName(e.timeZone!))}</span>}</p>
       {rhythm && <p class="with-icon"><Icon name="repeat" />{rhythm}</p>}
       {placeOf(s) && <p class="with-icon" dir="auto"><Icon name="place" />{placeOf(s)}</p>}

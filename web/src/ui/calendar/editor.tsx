@@ -72,7 +72,7 @@ export function Editor({ of, shown }: { of: Begun; shown: Shown | undefined }) {
       <form class="event-form" onSubmit={(e) => { e.preventDefault(); void save(); }}>
         <label class="field"><span>{tk("title")}</span><input class="title-input" ref={title} value={f.title} onInput={(e) => set({ title: e.currentTarget.value })} autocomplete="off" /></label>
         <When f={f} set={set} />
-        <RepeatFields repeat={f.repeat} first={f.first} set={(repeat) => set({ repeat })} asBefore={first.repeat.kind === "asBefore"} />
+        {of.partly ? <p class="quiet">{tk("partly")}</p> : <RepeatFields repeat={f.repeat} first={f.first} set={(repeat) => set({ repeat })} asBefore={first.repeat.kind === "asBefore"} />}
         <div class="two">
           <label class="field"><span>{tk("place")}</span><input value={f.place} onInput={(e) => set({ place: e.currentTarget.value })} autocomplete="off" /></label>
           <label class="field"><span>{tk("link")}</span><input type="url" value={f.link} onInput={(e) => set({ link: e.currentTarget.value })} autocomplete="off" /></label>
@@ -82,16 +82,16 @@ export function Editor({ of, shown }: { of: Begun; shown: Shown | undefined }) {
           ? <Rooms {...(checkForm(f, zone) || f.allDay ? wholeDays(f, zone) : momentsOf(f, zone))} chosen={f.people} own={of.event && span(of.event, zone)} add={(r) => { booked.value++; set({ people: [...f.people, { name: r.name, email: r.email }], ...(f.place.trim() ? {} : { place: r.name }) }); }} />
           : <button type="button" class="button add-room" onClick={() => (rooms.value = true)}><Icon name="place" />{tk("roomAdd")}</button>)}
         {f.people.length > 0 && !f.allDay && !checkForm(f, zone) && <Free of={of} f={f} set={set} />}
-        <label class="field"><span>{tk("description")}</span><textarea value={f.description} onInput={(e) => set({ description: e.currentTarget.value })} /></label>
+        {!of.partly && <label class="field"><span>{tk("description")}</span><textarea value={f.description} onInput={(e) => set({ description: e.currentTarget.value })} /></label>}
         <div class="two">
           <label class="field"><span>{tk("calendarOf")}</span>
             <select value={f.calendar} onChange={(e) => set({ calendar: e.currentTarget.value })}>{shelves.value.filter((s) => s.account === of.account && (mayWrite(s) || s.id === f.calendar)).map((s) => <option key={s.id} value={s.id}>{s.name}</option>)}</select></label>
-          <label class="field"><span>{tk("alert")}</span>
+          {!of.partly && <label class="field"><span>{tk("alert")}</span>
             <select value={String(f.alert)} onChange={(e) => set({ alert: e.currentTarget.value === "none" || e.currentTarget.value === "asBefore" ? e.currentTarget.value : Number(e.currentTarget.value) })}>
               <option value="none">{tk("alertNone")}</option>
               {alerts.concat(typeof f.alert === "number" && !alerts.includes(f.alert) ? [f.alert] : []).map((m) => <option key={m} value={String(m)}>{alertText(m)}</option>)}
               {first.alert === "asBefore" && <option value="asBefore">{tk("alertKept")}</option>}
-            </select></label>
+            </select></label>}
           <label class="field"><span>{tk("showAs")}</span>
             <select value={f.free ? "free" : "busy"} onChange={(e) => set({ free: e.currentTarget.value === "free" })}><option value="busy">{tk("busy")}</option><option value="free">{tk("free")}</option></select></label>
           <label class="check"><input type="checkbox" checked={f.private} onChange={(e) => set({ private: e.currentTarget.checked })} />{tk("private")}</label>

@@ -24,6 +24,8 @@ export interface Begun {
   with: Partial<CalendarEvent>;
   calendar: Id;
   people: Address[];
+  /** The server does not answer, and the event was never opened here: the views know a part of it. */
+  partly?: boolean;
 }
 
 export const begun = signal<Begun | null>(null);
@@ -73,13 +75,13 @@ export async function newEvent(d: Day, minutes?: number | null, length = 60): Pr
 
 /** Opens the editor for an event: the whole of it is read first. */
 export async function editEvent(s: Shown, copy = false): Promise<void> {
-  const whole = await readEvent(s.account, s.event.id);
-  if (!whole) return void say(tk("offlineChange"));
+  const known = await readEvent(s.account, s.event.id);
+  const whole = known ?? s.event;
   const base = whole.recurrenceId && whole.baseEventId ? await readEvent(s.account, whole.baseEventId) : undefined;
   const event = { ...whole, recurrenceRules: base?.recurrenceRules ?? whole.recurrenceRules ?? null };
   begun.value = copy
     ? { account: s.account, event: null, calendar: s.shelf.id, people: [], with: copyOf({ ...whole, recurrenceId: null }) }
-    : { account: s.account, event, calendar: s.shelf.id, people: [], with: event };
+    : { ...(known ? {} : { partly: true }), account: s.account, event, calendar: s.shelf.id, people: [], with: event };
   goQuery({ edit: copy ? "new" : s.key, event: "" });
 }
 

@@ -15,6 +15,7 @@ import { Icon } from "../icons";
 import { KeyList, listenToKeys } from "../keys";
 import { lazy } from "../lazy";
 import { Switch, Top } from "../top";
+import { Unsaved } from "../unsaved";
 import { Agenda } from "./agenda";
 import { EventCard } from "./card";
 import { TimeGrid } from "./grid";
@@ -50,6 +51,7 @@ export function CalendarPage() {
         <Bar />
         {!offers(capability) && <p class="notice">{tk("notOffered")}</p>}
         {days.value.some((d) => missing.value.has(d.slice(0, 7))) && <p class="notice" role="status">{tk("offlineMonth")}</p>}
+        <Unsaved types={["CalendarEvent", "Task"]} />
         <Shown />
       </main>
       {narrow.value && (view.value === "tasks"

@@ -140,8 +140,8 @@ function Fields({ s, task }: { s: ShownTask | undefined; task: Task | undefined 
         {problem.value && <p class="said" role="alert">{problem.value}</p>}
         <div class="ends">
           {s && may && <span class="start with-icon">
-            <button type="button" class="button" onClick={() => deleteTask(s)}><Icon name="trash" />{t("delete")}</button>
-            {s.task.recurrenceId && <button type="button" class="button" title={dueText(s)} onClick={() => deleteTask(s, true)}>{tt("skip")}</button>}
+            <button type="button" class="button" onClick={() => void deleteTask(s)}><Icon name="trash" />{t("delete")}</button>
+            {s.task.recurrenceId && <button type="button" class="button" title={dueText(s)} onClick={() => void deleteTask(s, true)}>{tt("skip")}</button>}
           </span>}
           <button type="button" class="button" onClick={() => closeQuery("task")}>{t("cancel")}</button>
           {may && <button class="button primary" disabled={saving.value}>{t("save")}</button>}
@@ -161,6 +161,6 @@ async function store(s: ShownTask | undefined, task: Task | undefined, list: (ty
     const bad = await moveTask(s, list);
     if (bad) return bad;
   }
-  return Object.keys(patch).length > 0 ? changeTask(s, patch, task.id) : undefined;
+  return Object.keys(patch).length > 0 ? changeTask(s, patch, task.id, task) : undefined;
 }
 

@@ -43,7 +43,7 @@ export async function addAtOnce(patch: TaskPatch): Promise<void> {
   say(tt("created", patch.title ?? ""), {
     text: t("undo"), run: () => {
       const s = allTasks.value.find((x) => x.account === list.account && x.task.id === made);
-      if (s) removeTask(s, true, 0, tell);
+      if (s) void removeTask(s, true, 0, tell);
     },
   });
 }
@@ -52,12 +52,12 @@ export const openTask = (s: ShownTask): void => goQuery({ task: s.key, event: ""
 export const newTask = (): void => goQuery({ task: "new", event: "" });
 
 /** Deletes a task with all its times; once: this time alone is left out. */
-export function deleteTask(s: ShownTask, once = false): void {
+export async function deleteTask(s: ShownTask, once = false): Promise<void> {
   if (!mayWriteList(s.list)) return;
   closeQuery("task");
   const seconds = Math.max(4, preferences.value.undoSeconds);
-  const back = removeTask(s, !once, seconds, tell);
-  say(tt(once ? "skipped" : "deleted", nameOf(s)), { text: t("undo"), run: () => void back() }, seconds);
+  const back = await removeTask(s, !once, seconds, tell);
+  say(tt(once ? "skipped" : "deleted", nameOf(s)), { text: t("undo"), run: back }, seconds);
 }
 
 /** When a task is due, in words; "" for never. */

@@ -4,6 +4,7 @@ import { mayWriteList, type ShownTask } from "../../state/tasks";
 import { tk } from "../../text/calendar";
 import { tt } from "../../text/tasks";
 import { Icon } from "../icons";
+import { Mark, standingText } from "../unsaved";
 import { dueText, messageOf, nameOf, openTask, tickTask } from "./taskopen";
 import { dayText, timeText, today } from "./view";
 import { addDays } from "../../state/days";
@@ -16,7 +17,7 @@ function Check({ s }: { s: ShownTask }) {
 
 const labelOf = (s: ShownTask): string => {
   const p = priorityOf(s.task.priority);
-  return [nameOf(s), dueText(s), s.done ? tt("done") : s.day && s.day < today.value ? tt("overdue") : "", p ? `${tt("priority")}: ${tt(`priority${p}`)}` : "", s.list.name, s.repeats ? tk("repeats") : ""].filter(Boolean).join(", ");
+  return [nameOf(s), dueText(s), s.done ? tt("done") : s.day && s.day < today.value ? tt("overdue") : "", p ? `${tt("priority")}: ${tt(`priority${p}`)}` : "", s.list.name, s.repeats ? tk("repeats") : "", standingText(s.standing)].filter(Boolean).join(", ");
 };
 
 const shortDay = (s: ShownTask): string => {
@@ -35,6 +36,7 @@ export function TaskRow({ s }: { s: ShownTask }) {
         <span class="what" dir="auto">{p && <b class={`priority ${p.toLowerCase()}`} title={tt(`priority${p}`)}>{p === "High" ? "!!" : p === "Medium" ? "!" : "↓"}</b>}{nameOf(s)}</span>
         {s.task.description && <span class="note quiet" dir="auto">{s.task.description.slice(0, 120)}</span>}
         <span class="facts">
+          <Mark of={s.standing} />
           {s.day && <span class={late ? "late" : ""}>{shortDay(s)}</span>}
           {s.repeats && <Icon name="repeat" />}
           {messageOf(s.task) && <Icon name="unread" />}
@@ -52,7 +54,7 @@ export function TaskChip({ s, look, style }: { s: ShownTask; look: string; style
     <div class={`event task-chip ${look} ${s.done ? "done" : ""}`} style={{ "--hue": s.list.hue, ...style }}>
       <Check s={s} />
       <button data-task={s.key} aria-label={labelOf(s)} title={`${nameOf(s)}\n${dueText(s)}`} onClick={(e) => { e.stopPropagation(); openTask(s); }}>
-        {s.at !== undefined && <span class="at">{timeText(s.at)}</span>}<span class="what" dir="auto">{nameOf(s)}</span>
+        {s.at !== undefined && <span class="at">{timeText(s.at)}</span>}<span class="what" dir="auto">{nameOf(s)}</span><Mark of={s.standing} />
       </button>
     </div>
   );

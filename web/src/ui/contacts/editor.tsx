@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
-import { bookOf, books, defaultBook, isFailure, setObjects, type Contact } from "../../state/cards";
+import { bookOf, books, changeCards, createCard, defaultBook, type Contact } from "../../state/cards";
 import { cardDifference, newCard, readCard, smallPicture, type CardForm, type Context, type Place, type Value } from "../../state/cardform";
 import { closeQuery, goQuery } from "../../state/route";
 import { say } from "../../state/screen";
@@ -78,13 +78,13 @@ export function ContactEditor({ c }: { c: Contact | undefined }) {
 async function store(c: Contact | undefined, before: CardForm, after: CardForm, account: string): Promise<string> {
   const patch = c ? cardDifference(before, after, c.card) : {};
   if (c && Object.keys(patch).length === 0) return c.key;
-  const done = await setObjects("ContactCard", account, c ? { update: { [c.card.id]: patch } } : { create: { c: newCard(after) } });
-  if (isFailure(done)) {
+  const done = c ? ((await changeCards([{ of: c, patch }])) ?? c.key) : await createCard(account, newCard(after));
+  if (typeof done !== "string") {
     tell(done);
     return "";
   }
   say(tn("saved"));
-  return c ? c.key : `${account}/${done.created["c"]!.id}`;
+  return done;
 }
 
 function Photo({ f, set, name }: { f: CardForm; set: (change: Partial<CardForm>) => void; name: string }) {

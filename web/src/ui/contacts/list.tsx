@@ -8,6 +8,7 @@ import { sideOpen } from "../../state/screen";
 import { count, t } from "../../text";
 import { tn } from "../../text/contacts";
 import { Icon } from "../icons";
+import { Mark, Unsaved } from "../unsaved";
 import { Face } from "./face";
 import { cardKey, doubles, merge, openCard, place, search, shown } from "./open";
 
@@ -34,6 +35,7 @@ export function ContactList({ title }: { title: string }) {
         <button class="tool menu-tool" aria-label={t("menu")} onClick={() => (sideOpen.value = true)}><Icon name="menu" /></button>
         <h2>{title}</h2><span class="quiet" role="status">{tn("count", count(place.value.kind === "doubles" ? doubles.value.flat().length : list.length))}</span>
       </div>
+      <Unsaved types={["ContactCard"]} />
       {place.value.kind === "doubles" ? <Doubles /> : (
         <div class="contact-scroll">
           <div class="contact-rows" ref={scroll} tabIndex={-1} onScroll={(e) => { const x = e.currentTarget; if (x.scrollTop + x.clientHeight > x.scrollHeight - 600 && most.value < list.length) most.value += piece; }}>
@@ -55,7 +57,7 @@ function Row({ c, head }: { c: Contact; head: boolean }) {
       {head && <h3 class="letter-head" id={`letter-${letter}`}>{letter}</h3>}
       <button class="contact-row" data-contact={c.key} aria-current={cardKey.value === c.key} onClick={() => openCard(c.key)}>
         <span class="face-cell"><Face c={c} size={34} /></span>
-        <span class="what"><b dir="auto">{c.name || tn("noName")}</b>{below !== c.name && <small>{below}</small>}</span>
+        <span class="what"><b dir="auto">{c.name || tn("noName")}<Mark of={c.standing} /></b>{below !== c.name && <small>{below}</small>}</span>
       </button>
     </>
   );

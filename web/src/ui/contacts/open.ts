@@ -2,8 +2,7 @@
 
 import { computed } from "@preact/signals";
 import type { Card } from "../../jmap/contacts";
-import type { Id } from "../../jmap/types";
-import { contactOf, groups, isFailure, mayChange, people, removeContacts, setObjects, type Contact, type Failure } from "../../state/cards";
+import { changeCards, contactOf, groups, mayChange, people, removeContacts, type Contact, type Failure } from "../../state/cards";
 import { doublesOf, fits, mergedCard } from "../../state/cardname";
 import { preferences } from "../../state/prefs";
 import { closeQuery, go, goQuery, route } from "../../state/route";
@@ -41,17 +40,17 @@ export function tell(f: Failure): void {
 
 const seconds = () => Math.max(4, preferences.value.undoSeconds);
 
-export function deleteContact(c: Contact): void {
+export async function deleteContact(c: Contact): Promise<void> {
   closeQuery("card", "edit");
-  const back = removeContacts([c], seconds(), tell);
+  const back = await removeContacts([c], seconds(), tell);
   say(tn("deleted", c.name), { text: t("undo"), run: back }, seconds());
 }
 
 /** Changes a card; false: it was not changed. */
 export async function changeCard(c: Contact, patch: Record<string, unknown>): Promise<boolean> {
-  const done = await setObjects("ContactCard", c.account, { update: { [c.card.id]: patch } });
-  if (isFailure(done)) tell(done);
-  return !isFailure(done);
+  const bad = await changeCards([{ of: c, patch }]);
+  if (bad) tell(bad);
+  return !bad;
 }
 
 /** Makes one contact of several, and offers to undo it. */
@@ -59,19 +58,16 @@ export async function merge(list: Contact[]): Promise<void> {
   const [one, ...others] = list as [Contact, ...Contact[]];
   const patch = mergedCard(list.map((c) => c.card)) as Record<string, unknown>;
   const members = groups.value.filter((g) => g.account === one.account && others.some((c) => g.card.members?.[c.card.uid]));
-  const update: Record<Id, Record<string, unknown>> = Object.fromEntries(members.map((g) => [g.card.id, { members: { ...Object.fromEntries(Object.entries(g.card.members ?? {}).filter(([uid]) => !others.some((c) => c.card.uid === uid))), [one.card.uid]: true } }]));
-  if (Object.keys(patch).length > 0) update[one.card.id] = patch;
-  if (Object.keys(update).length > 0) {
-    const done = await setObjects("ContactCard", one.account, { update });
-    if (isFailure(done)) return tell(done);
-  }
-  const back = removeContacts(others, seconds(), tell);
-  const before = Object.fromEntries(Object.entries(update).map(([id, p]) => [id, was(id === one.card.id ? one.card : members.find((g) => g.card.id === id)!.card, p)]));
+  const changes: { of: Contact; patch: Record<string, unknown> }[] = members.map((g) => ({ of: g, patch: { members: { ...Object.fromEntries(Object.entries(g.card.members ?? {}).filter(([uid]) => !others.some((c) => c.card.uid === uid))), [one.card.uid]: true } } }));
+  if (Object.keys(patch).length > 0) changes.push({ of: one, patch });
+  const bad = changes.length > 0 && (await changeCards(changes));
+  if (bad) return tell(bad);
+  const back = await removeContacts(others, seconds(), tell);
   const undo = async () => {
     // If the others are gone for good, the card that is left keeps their properties.
-    if (!(await back()) || Object.keys(before).length === 0) return;
-    const done = await setObjects("ContactCard", one.account, { update: before });
-    if (isFailure(done)) tell(done);
+    if (!(await back()) || changes.length === 0) return;
+    const problem = await changeCards(changes.map(({ of, patch: p }) => ({ of: contactOf(of.key) ?? of, patch: was(of.card, p) })));
+    if (problem) tell(problem);
   };
   return void say(tn("merged", list.length), { text: t("undo"), run: () => void undo() }, seconds());
 }

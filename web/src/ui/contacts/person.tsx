@@ -9,6 +9,7 @@ import { openMenu } from "../../state/screen";
 import { language, t } from "../../text";
 import { tn } from "../../text/contacts";
 import { Icon, type IconName } from "../icons";
+import { Mark } from "../unsaved";
 import { Face } from "./face";
 import { deleteContact, setMember, showPlace } from "./open";
 
@@ -51,7 +52,7 @@ export function Person({ c }: { c: Contact }) {
         {may && <button class="tool" aria-label={t("delete")} title={`${t("delete")} (#)`} onClick={() => deleteContact(c)}><Icon name="trash" /></button>}
       </div>
       <div class="reader person" tabIndex={0}>
-        <header><Face c={c} size={88} /><div><h1 ref={head} tabIndex={-1} dir="auto">{c.name || tn("noName")}</h1>
+        <header><Face c={c} size={88} /><div><h1 ref={head} tabIndex={-1} dir="auto">{c.name || tn("noName")}<Mark of={c.standing} /></h1>
           {Object.values(card.nicknames ?? {}).map((n) => <p class="quiet" dir="auto">“{n.name}”</p>)}
           {work.map((w) => <p class="quiet" dir="auto">{w}</p>)}</div></header>
         <dl>

@@ -1,6 +1,6 @@
 // Beside the contacts: address books, groups, and what looks double.
 
-import { books, defaultBook, groups, isFailure, mayChange, people, removeContacts, setObjects, type Book, type Contact } from "../../state/cards";
+import { books, createCard, defaultBook, groups, mayChange, people, removeContacts, setBooks, type Book, type Contact } from "../../state/cards";
 import { openMenu, say, sheet, sideOpen } from "../../state/screen";
 import { goQuery } from "../../state/route";
 import { count, t } from "../../text";
@@ -43,8 +43,8 @@ function askName(title: string, text: string, input: string, done: (name: string
 }
 
 async function setBook(account: string, args: Record<string, unknown>): Promise<void> {
-  const done = await setObjects("AddressBook", account, args);
-  if (isFailure(done)) tell(done);
+  const bad = await setBooks(account, args);
+  if (bad) tell(bad);
 }
 
 function newBook(): void {
@@ -56,9 +56,9 @@ function newGroup(): void {
   const book = defaultBook.value;
   if (!book) return;
   askName(tn("newGroup"), tn("groupName"), "", async (name) => {
-    const done = await setObjects("ContactCard", book.account, { create: { g: { "@type": "Card", version: "1.0", uid: `urn:uuid:${crypto.randomUUID()}`, kind: "group", addressBookIds: { [book.id]: true }, name: { "@type": "Name", full: name }, members: {} } } });
-    if (isFailure(done)) tell(done);
-    else showPlace("group", `${book.account}/${done.created["g"]!.id}`);
+    const made = await createCard(book.account, { "@type": "Card", version: "1.0", uid: `urn:uuid:${crypto.randomUUID()}`, kind: "group", addressBookIds: { [book.id]: true }, name: { "@type": "Name", full: name }, members: {} });
+    if (typeof made !== "string") tell(made);
+    else showPlace("group", made);
   });
 }
 
@@ -80,8 +80,7 @@ function groupMenu(at: Element, g: Contact): void {
     { text: tn("renameGroup"), icon: "drafts", run: () => askName(tn("renameGroup"), tn("groupName"), g.name, (name) => changeCard(g, { name: { "@type": "Name", full: name } })) },
     { text: tn("deleteGroup"), icon: "trash", run: () => {
       showPlace("all");
-      const back = removeContacts([g], 8, tell);
-      say(tn("groupDeleted", g.name), { text: t("undo"), run: back }, 8);
+      void removeContacts([g], 8, tell).then((back) => say(tn("groupDeleted", g.name), { text: t("undo"), run: () => void back() }, 8));
     } },
   ]);
 }

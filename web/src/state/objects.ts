@@ -1,0 +1,266 @@
+// Changes of events, tasks and contacts: they are kept in the outbox, shown at once, and shown as waiting until the server has them. A change
+// that waited is told only if nobody else changed the same properties meanwhile; else it stays here, with what the person wrote.
+
+import { computed, signal } from "@preact/signals";
+import { refusalIn, Refused } from "../jmap/client";
+import type { Id, SetError } from "../jmap/types";
+import * as db from "./db";
+import { busy, flush, forget, intend, onEnd, takeBack, waiting, type Intention, type ObjectChange, type Removal } from "./outbox";
+import { client, online, phase } from "./session";
+import { mostTries, type Outcome } from "./tell";
+
+export type Kind = ObjectChange["type"];
+type Change = (ObjectChange | Removal) & { key: string };
+type Values = Record<string, unknown>;
+
+/** How a shown object stands: changed in this moment, waiting for the server, or refused. */
+export type Standing = "now" | "waits" | "refused";
+
+const isChange = (i: Intention): i is Change => i.kind === "set" || i.kind === "remove";
+
+/** Changes that are done, and were not read back yet. */
+const done = signal<Change[]>([]);
+
+/** The changes of objects of a type in their order, those first that are done and not read back. */
+const changesOf = (type: Kind): Change[] => [...done.value, ...waiting.value.filter(isChange)].filter((i) => i.type === type);
+
+/** The id of an object that is not at the server yet, by its uid. */
+export const newID = (uid: string): Id => `new-${uid}`;
+const isNewKey = (key: string): boolean => key.includes("/new-");
+
+/** What the views show of changed objects, by account/id, in place of what the server said; null hides one. */
+export function overlay<T>(type: Kind): { value: Map<string, { object: T | null; standing: Standing }> } {
+  return computed(() => {
+    const out = new Map<string, { object: T | null; standing: Standing }>();
+    for (const i of changesOf(type)) {
+      // What was refused is not so: it is among unsaved. What the server never had is shown nowhere else.
+      for (const [key, object] of i.shows ?? []) if (!i.refused || isNewKey(key)) out.set(key, { object: object as T | null, standing: i.refused ? "refused" : i.waited ? "waits" : "now" });
+    }
+    return out;
+  });
+}
+
+/** The changes of a type that were refused after they had waited. */
+export const unsaved = (type: Kind): Change[] => waiting.value.filter((i): i is Change => isChange(i) && i.type === type && i.refused !== undefined);
+
+/** A copy of an object with a patch (RFC 8620 §5.3). */
+export function applied<T extends object>(object: T, patch: Values): T {
+  const out = structuredClone(object) as Values;
+  for (const [path, value] of Object.entries(patch)) {
+    const keys = pathOf(path), last = keys.pop()!;
+    let at = out;
+    for (const k of keys) at = (at[k] ??= {}) as Values;
+    if (value === null && keys.length > 0) delete at[last];
+    else at[last] = value;
+  }
+  return out as T;
+}
+
+const pathOf = (path: string): string[] => path.split("/").map((k) => k.replaceAll("~1", "/").replaceAll("~0", "~"));
+const valueAt = (object: unknown, path: string): unknown => pathOf(path).reduce<unknown>((at, k) => (at as Values | null | undefined)?.[k], object);
+
+/** A value for comparison: what is missing, empty or the default is one; keys have an order, and types are left out. */
+function plain(v: unknown): string {
+  const tidy = (x: unknown): unknown => {
+    if (Array.isArray(x)) return x.map(tidy);
+    if (x === null || typeof x !== "object") return x || null;
+    const entries = Object.entries(x).filter(([k]) => k !== "@type").map(([k, y]): [string, unknown] => [k, tidy(y)]).filter(([, y]) => y !== null);
+    return entries.length === 0 ? null : Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
+  };
+  const out = tidy(v);
+  return JSON.stringify(Array.isArray(out) && out.length === 0 ? null : out);
+}
+
+/** The properties by which the deletion of an object notices that it was changed elsewhere. */
+const telling: Record<Kind, string[]> = {
+  CalendarEvent: ["title", "start", "duration"],
+  Task: ["title", "due", "progress"],
+  ContactCard: ["name", "emails", "phones"],
+};
+
+/** The values that a change of known objects presumes, by id. */
+export function presumed(type: Kind, update: Record<Id, Values>, destroy: Id[], known: Map<Id, object>): Record<Id, Values> {
+  const out: Record<Id, Values> = {};
+  for (const [id, patch] of Object.entries(update)) if (known.has(id)) out[id] = Object.fromEntries(Object.keys(patch).map((path) => [path, valueAt(known.get(id), path) ?? null]));
+  for (const id of destroy) if (known.has(id)) out[id] = Object.fromEntries(telling[type].map((path) => [path, valueAt(known.get(id), path) ?? null]));
+  return out;
+}
+
+/** The ids that objects of this page have got, by account and the id that they had before. */
+const made = new Map<string, Id>();
+
+/** Keeps what the server's id of a new object is. */
+function learn(i: Change, answer: Values): void {
+  const created = (answer["created"] ?? {}) as Record<string, { id: Id }>;
+  for (const [name, object] of Object.entries(i.kind === "set" ? (i.create ?? {}) : {})) {
+    const id = created[name]?.id;
+    if (id) made.set(`${i.account}/${newID((object as { uid: string }).uid)}`, id);
+  }
+}
+
+/** The id of an object at the server, as far as it has one. */
+export const idOf = (account: Id, id: Id): Id => made.get(`${account}/${id}`) ?? id;
+
+/** A key (account/id) with the id that the object has now. */
+export function keyNow(key: string): string {
+  const at = key.indexOf("/");
+  return `${key.slice(0, at)}/${idOf(key.slice(0, at), key.slice(at + 1))}`;
+}
+
+/** Refusals that are ours: another changed the same meanwhile, or deleted it. */
+export const changedElsewhere = "changedElsewhere";
+export const deletedElsewhere = "deletedElsewhere";
+
+/** Tells a change of objects. One that waited is told in the state alone in which its objects are as it presumes. */
+export async function tellObjects(i: Change): Promise<Outcome> {
+  if (!i.waited) return send(i);
+  for (let tries = 0; ; tries++) {
+    const found = await look(i);
+    if (found.problem) return { problem: found.problem };
+    if (found.isDone) return { answers: new Map() };
+    try {
+      return await send(i, found.state);
+    } catch (e) {
+      if (!(e instanceof Refused) || e.type !== "stateMismatch") throw e;
+      if (tries >= mostTries) throw new Refused(e.type, e.message, 0);
+    }
+  }
+}
+
+/** Compares what the server has with what a change presumes. A change whose answer was lost may be done already. */
+async function look(i: Change): Promise<{ problem?: SetError; isDone?: boolean; state?: string }> {
+  const was = Object.entries(i.was ?? {});
+  if (was.length === 0) return {};
+  const properties = [...new Set(["id", ...was.flatMap(([, values]) => Object.keys(values).map((path) => pathOf(path)[0]!))])];
+  const ids = was.map(([id]) => idOf(i.account, id));
+  const answer = await client.call(`${i.type}/get`, { accountId: i.account, ids, properties });
+  const there = new Map((answer["list"] as { id: Id }[]).map((x) => [x.id, x]));
+  let open = Object.keys((i.kind === "set" && i.create) || {}).length;
+  for (const [id, values] of was) {
+    const now = there.get(idOf(i.account, id));
+    const patch = i.update?.[id];
+    if (!now && patch) return { problem: { type: deletedElsewhere } };
+    if (!now) continue;
+    const left = Object.entries(values).filter(([path]) => !patch || plain(valueAt(now, path)) !== plain(patch[path]));
+    if (left.some(([path, value]) => plain(valueAt(now, path)) !== plain(value))) return { problem: { type: changedElsewhere } };
+    open += left.length;
+  }
+  return { isDone: open === 0, state: answer["state"] as string };
+}
+
+async function send(i: Change, ifInState?: string): Promise<Outcome> {
+  const update = i.update && Object.fromEntries(Object.entries(i.update).map(([id, patch]) => [idOf(i.account, id), patch]));
+  const destroy = i.destroy?.map((id) => idOf(i.account, id));
+  const create = i.kind === "set" ? i.create : undefined;
+  const answer = await client.call(`${i.type}/set`, { accountId: i.account, ifInState, create, update, destroy, ...(i.type === "CalendarEvent" ? { sendSchedulingMessages: true } : {}) });
+  learn(i, answer);
+  // The answer to an earlier request was lost: nobody else makes an object of this uid.
+  const again = (e: SetError) => i.waited && e.type === "invalidProperties" && e.properties?.includes("uid");
+  const notCreated = Object.fromEntries(Object.entries((answer["notCreated"] ?? {}) as Record<string, SetError>).filter(([, e]) => !again(e)));
+  const notDestroyed = Object.fromEntries(Object.entries((answer["notDestroyed"] ?? {}) as Record<string, SetError>).filter(([, e]) => e.type !== "notFound"));
+  return { problem: refusalIn({ ...answer, notCreated, notDestroyed }), answers: new Map([["set", answer]]) };
+}
+
+const readers = new Map<Kind, () => Promise<unknown>>();
+const reading = new Map<Kind, Promise<void>>();
+
+/** read is called when changes of a type are done, to read them back. */
+export const onRead = (type: Kind, read: () => Promise<unknown>): void => void readers.set(type, read);
+
+/** Reads back what is done: once for all that end at a time. What was shown of it meanwhile is given up then. */
+async function readBack(type: Kind): Promise<void> {
+  const those = done.value.filter((i) => i.type === type);
+  await readers.get(type)?.();
+  done.value = done.value.filter((i) => !those.includes(i));
+}
+
+onEnd((i) => {
+  if (!isChange(i)) return;
+  if (!i.refused) done.value = [...done.value, i];
+  const more = waiting.value.some((w) => w.key !== i.key && isChange(w) && w.type === i.type && !w.refused && w.kind === "set");
+  if (!more) reading.set(i.type, readBack(i.type));
+});
+
+/** Resolves when what is done of a type was read back. */
+export const isRead = (type: Kind): Promise<void> => reading.get(type) ?? Promise.resolve();
+
+/** How a change ended: waits, if the server did not answer. created holds new ids by the names of the request. */
+export interface Performed {
+  key: string;
+  waits: boolean;
+  created: Record<string, { id: Id }>;
+}
+
+/**
+ * Carries a change out: it is shown at once, and kept until the server has it. Returns the server's reason if it was refused. Without an
+ * answer of the server the change waits; if it is refused later, it is among unsaved.
+ */
+export function perform(change: Omit<ObjectChange, "kind">): Promise<Performed | { why: string }> {
+  return new Promise((resolve) => {
+    let key = "";
+    let stop = () => undefined as void;
+    const end = (x: Performed | { why: string }) => {
+      stop();
+      resolve(x);
+    };
+    const ended = (problem?: string, answers?: Map<string, Values>) => {
+      const created = (answers?.get("set")?.["created"] ?? {}) as Performed["created"];
+      void isRead(change.type).then(() => end(problem ? { why: problem } : { key, waits: false, created }));
+    };
+    void intend({ kind: "set", ...change }, ended).then((i) => {
+      key = i.key;
+      const reached = computed(() => online.value && !busy.value && phase.value === "in");
+      stop = reached.subscribe((is) => { if (!is && forget(key)) setTimeout(end, 0, { key, waits: true, created: {} }); });
+    });
+  });
+}
+
+/** The waiting creation of an object that is not at the server yet. */
+const creationOf = (account: Id, id: Id) => waiting.value.find((i): i is ObjectChange & { key: string } => i.kind === "set" && !!i.create && !!i.shows?.some(([key]) => key === `${account}/${id}`));
+
+/** Takes the creation of a new object back; undefined: the server has the object, or is making it. */
+export async function takeCreation(account: Id, id: Id): Promise<ObjectChange | undefined> {
+  const found = creationOf(account, id);
+  return found && ((await takeBack(found.key)) as ObjectChange | undefined);
+}
+
+/** Changes a new object that the server does not have yet; undefined: it has it, or is making it. */
+export async function amend(account: Id, id: Id, patch: Values): Promise<Performed | { why: string } | undefined> {
+  const i = await takeCreation(account, id);
+  if (!i) return undefined;
+  const create = Object.fromEntries(Object.entries(i.create!).map(([name, object]) => [name, withoutNull(applied(object, patch))]));
+  return perform({ ...again(i), create, shows: i.shows!.map(([key, object]) => [key, object && applied(object, patch)]) });
+}
+
+const withoutNull = (o: object) => Object.fromEntries(Object.entries(o).filter(([, v]) => v !== null));
+
+/** A change as the person makes it anew. */
+function again({ account, type, create, update, destroy, was, shows, title }: ObjectChange | (Removal & { create?: never })): Omit<ObjectChange, "kind"> {
+  return { account, type, create, update, destroy, was, shows, title };
+}
+
+/** Patches that wait for an object, applied to it as the server had it. */
+export const asChanged = <T extends { id: Id }>(type: Kind, account: Id, object: T): T =>
+  changesOf(type).filter((i) => i.account === account && !i.refused && i.update?.[object.id]).reduce((o, i) => applied(o, i.update![object.id]!), object);
+
+/** Gives a refused change up. */
+export async function giveUp(i: Change): Promise<void> {
+  waiting.value = waiting.value.filter((w) => w.key !== i.key);
+  await db.remove("outbox", i.key);
+}
+
+/** Properties that an object made anew does not take from the one that was deleted. */
+const fixed = ["id", "baseEventId", "baseTaskId", "recurrenceId", "recurrenceIdTimeZone", "utcStart", "utcEnd"];
+
+/** Tells a refused change again, whatever the server has: an object that was deleted elsewhere is made anew. */
+export async function insist(i: Change): Promise<void> {
+  await giveUp(i);
+  const object = i.shows?.[0]?.[1];
+  const isGone = i.refused === deletedElsewhere;
+  if (isGone && !object) return;
+  const uid = crypto.randomUUID();
+  const fresh = isGone && { ...Object.fromEntries(Object.entries(object!).filter(([k, v]) => !fixed.includes(k) && v !== null)), uid: i.type === "ContactCard" ? `urn:uuid:${uid}` : uid };
+  const change = again(i as ObjectChange);
+  await perform(fresh ? { account: i.account, type: i.type, title: i.title, create: { x: fresh }, shows: [[`${i.account}/${newID(fresh.uid)}`, { ...fresh, id: newID(fresh.uid) }]] } : { ...change, was: undefined });
+  void flush();
+}
