@@ -138,3 +138,70 @@ test("a message with 500 attachments shows each of them", async () => {
   assert.deepEqual([...page.wrong, ...page.foreign], []);
   await page.context().close();
 });
+
+test("of a conversation of 80 formatted messages those near what is shown alone have frames; each is shown, found and printed", { timeout: 300_000 }, async () => {
+  const page = await open();
+  await page.addInitScript(() => {
+    // What a print shows: the words of all frames at that moment.
+    window.print = () => (window.printed = [...document.querySelectorAll(".letter iframe")].map((f) => f.contentDocument.body.textContent));
+  });
+  await signIn(page, "carol");
+  const id = (n) => `<answer${n}.${run}@elsewhere.example>`;
+  for (let n = 0; n < 80; n++) {
+    const lines = Array.from({ length: 3 + (n % 7) * 4 }, (_, i) => `<p>Line ${i} of answer ${n}.</p>`).join("\n");
+    const references = n === 0 ? "" : `In-Reply-To: ${id(n - 1)}\nReferences: ${id(0)} ${id(n - 1)}\n`;
+    await deliver("mallory@elsewhere.example", "carol@example.com", `From: Mallory <mallory@elsewhere.example>\nTo: carol@example.com\nSubject: ${n ? "Re: " : ""}Eighty answers ${run}\nMessage-ID: ${id(n)}\n${references}MIME-Version: 1.0\nContent-Type: text/html\n\n${lines}\n<p>The end of answer ${n}!</p>\n`);
+  }
+  await row(page, `Eighty answers ${run}`).click();
+  await page.waitForFunction(() => document.querySelectorAll(".mail").length === 80);
+  await page.keyboard.press(";"); // expand all
+  await page.waitForFunction(() => document.querySelectorAll(".mail:not(.closed) .letter").length === 80, undefined, { timeout: 60_000 });
+  const frames = page.locator(".letter iframe");
+  const most = 30;
+  let seen = 0;
+  for (let n = 0; n < 80; n++) {
+    const mail = page.locator(".mail").nth(n);
+    await mail.evaluate((e) => e.scrollIntoView());
+    await mail.frameLocator("iframe").locator(`text=The end of answer ${n}!`).waitFor();
+    seen = Math.max(seen, await frames.count());
+  }
+  assert.ok(seen <= most, `${seen} frames`);
+  // A frame that is given up keeps its height: what is shown does not move.
+  const high = () => page.locator(".reader").evaluate((e) => e.scrollHeight);
+  const before = await high();
+  await page.locator(".mail").nth(40).evaluate((e) => e.scrollIntoView());
+  await page.locator(".mail").nth(40).frameLocator("iframe").locator("text=The end of answer 40!").waitFor();
+  assert.equal(await page.locator(".mail").first().locator("iframe").count(), 0);
+  assert.ok(Math.abs((await high()) - before) < 3, `${before} and ${await high()} pixels`);
+  // A frame with selected words, or with the focus, stays.
+  await page.locator(".mail").nth(40).frameLocator("iframe").locator("p").first().selectText();
+  await page.locator(".mail").first().evaluate((e) => e.scrollIntoView());
+  await page.locator(".mail").first().frameLocator("iframe").locator("text=The end of answer 0!").waitFor();
+  assert.equal(await page.locator(".mail").nth(40).frameLocator("iframe").locator("body").evaluate((b) => b.ownerDocument.getSelection().toString()), "Line 0 of answer 40.");
+  await page.locator(".mail").nth(40).frameLocator("iframe").locator("body").evaluate((b) => b.ownerDocument.getSelection().removeAllRanges());
+  // The browser's own search looks through all of them.
+  await page.locator(".reader").focus();
+  await page.keyboard.press("Control+f");
+  await page.waitForFunction(() => document.querySelectorAll(".letter iframe").length === 80);
+  await page.keyboard.press("Escape");
+  await page.waitForFunction((n) => document.querySelectorAll(".letter iframe").length <= n, most);
+  if (await page.locator(".mail").count() === 0) await row(page, `Eighty answers ${run}`).click();
+  // All are printed, by the client's command and by the browser's keys.
+  const ends = (list) => list.map((text) => Number(/The end of answer (\d+)!/.exec(text)?.[1])).sort((a, b) => a - b);
+  const all = Array.from({ length: 80 }, (_, n) => n);
+  for (const print of [async () => { await page.click(".read .bar [aria-label=More]"); await page.click(".menu >> text=Print"); }, () => page.keyboard.press("Control+p")]) {
+    await page.evaluate(() => delete window.printed);
+    await print();
+    await page.waitForFunction(() => window.printed, undefined, { timeout: 60_000 });
+    assert.deepEqual(ends(await page.evaluate(() => window.printed)), all);
+    await page.waitForFunction((n) => document.querySelectorAll(".letter iframe").length <= n, most);
+  }
+  // The browser's menu waits for nothing: words stand in for the frames that are not there.
+  await page.evaluate(() => void dispatchEvent(new Event("beforeprint")));
+  const shownThen = await page.locator(".letter").evaluateAll((list) => list.map((e) => e.querySelector("iframe")?.contentDocument.body.textContent ?? e.querySelector(".in-print").textContent));
+  assert.deepEqual(ends(shownThen), all);
+  await page.evaluate(() => void dispatchEvent(new Event("afterprint")));
+  assert.equal(await page.locator(".in-print").count(), 0);
+  assert.deepEqual([...page.wrong, ...page.foreign], []);
+  await page.context().close();
+});

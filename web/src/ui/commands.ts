@@ -152,7 +152,7 @@ export const commands: Command[] = [
   { name: "refresh", group: "groupApp", keys: ["N"], run: () => sync() },
   { name: "toolbar", group: "groupApp", keys: [","], run: () => document.querySelector<HTMLElement>(onList() ? ".list .bar[role=toolbar] button, .list .bar button" : ".read .bar button:not(.only-narrow)")?.focus() },
   { name: "more", group: "groupApp", keys: ["."], run: () => press(onList() ? ".list .bar[role=toolbar] button:last-of-type" : ".read .bar button:last-of-type") },
-  { name: "print", group: "groupApp", keys: [], icon: "print", run: () => print() },
+  { name: "print", group: "groupApp", keys: [], icon: "print", run: () => void import("./near").then((m) => m.printAll(), () => print()) },
   { name: "source", group: "groupApp", keys: [], icon: "code", says: () => t("source"), run: (ids) => { const id = message(ids); if (id) sheet.value = { kind: "source", id }; } },
   { name: "settings", group: "groupApp", keys: [], icon: "settings", run: () => (sheet.value = { kind: "settings" }) },
   { name: "help", group: "groupApp", keys: ["?"], icon: "keyboard", run: () => (sheet.value = { kind: "help" }) },

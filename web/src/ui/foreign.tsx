@@ -12,6 +12,7 @@ import { safeLetter, type Letter } from "./letter";
 import { leadOf, type Lead } from "./links";
 import { unescaped } from "./quoted";
 import { mailto } from "./mailto";
+import { watchNear } from "./near";
 import { write } from "./writing";
 
 /** The look of a message: dark in the page's colours if it has none, in its own if it is dark, else light. */
@@ -71,12 +72,29 @@ function listen(frame: HTMLIFrameElement, lead: (l: Lead | null) => void): void 
   d.documentElement.addEventListener("mouseleave", () => lead(null));
 }
 
-/** A frame with foreign HTML; it is as high as what it shows. */
+/** The words of foreign HTML, of which nothing is loaded or run. */
+function wordsOf(html: string): string {
+  const d = new DOMParser().parseFromString(html.replace(/<(?:br|\/p|\/div|\/tr|\/li|\/h\d)\b/giu, "\n$&"), "text/html");
+  for (const e of d.querySelectorAll("style,script,title")) e.remove();
+  return (d.body.textContent ?? "").replace(/\s*\n\s*/gu, "\n").trim();
+}
+
+/** A frame with foreign HTML; it is as high as what it shows. One that is far from what is shown has no frame (near.ts). */
 export function Foreign({ m, html, load, remote }: { m: Message; html: string; load: boolean; remote: (r: boolean) => void }) {
   const frame = useRef<HTMLIFrameElement>(null), box = useRef<HTMLDivElement>(null);
   const lead = useSignal<Lead | null>(null);
+  const near = useSignal(false);
   const ready = useSignal(false);
+  const watch = useRef<ReturnType<typeof watchNear> | null>(null);
   const tone = useSignal<Shown["tone"]>("light");
+  useEffect(() => {
+    const is = watchNear(box.current!, (to) => {
+      near.value = to;
+      if (!to) ready.value = false;
+    }, () => wordsOf(html));
+    watch.current = is;
+    return is.end;
+  }, [html]);
   useEffect(() => {
     const d = frame.current?.contentDocument;
     if (!ready.value || !d?.body) return undefined;
@@ -87,7 +105,12 @@ export function Foreign({ m, html, load, remote }: { m: Message; html: string; l
     remote(safe.remote);
     tone.value = toneOf(safe);
     fill(d, { ...safe, tone: tone.value });
-    return fit(frame.current!, box.current!);
+    const end = fit(frame.current!, box.current!);
+    watch.current?.filled(true);
+    return () => {
+      end();
+      watch.current?.filled(false);
+    };
   }, [ready.value, html, load, isDark.value, online.value]);
   const loaded = () => {
     if (!frame.current?.contentDocument?.body) return;
@@ -97,7 +120,7 @@ export function Foreign({ m, html, load, remote }: { m: Message; html: string; l
   // No scripts in it, whatever it holds; same origin, so that its height can be read and its text be set.
   return (
     <div class="letter" data-tone={tone.value} ref={box}>
-      <iframe ref={frame} onLoad={loaded} title={m.subject ?? t("noSubject")} sandbox="allow-same-origin allow-popups allow-popups-to-escape-sandbox" src={load ? "/mail-frame?pictures=1" : "/mail-frame"} />
+      {near.value && <iframe ref={frame} onLoad={loaded} title={m.subject ?? t("noSubject")} sandbox="allow-same-origin allow-popups allow-popups-to-escape-sandbox" src={load ? "/mail-frame?pictures=1" : "/mail-frame"} />}
       {lead.value && <Leads lead={lead.value} />}
     </div>
   );

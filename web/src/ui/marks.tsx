@@ -126,6 +126,7 @@ export function Marks({ root }: { root: RefObject<HTMLElement | null> }) {
     };
     function all(): void {
       watch.disconnect();
+      for (const d of watched) if (!d.defaultView) watched.delete(d); // its frame is gone
       const title = top!.querySelector("h1");
       mark(document, () => [...(title && subject ? places(title, subject) : []), ...(body ? [...top!.querySelectorAll(".body .plain")].flatMap((e) => places(e, body)) : [])]);
       for (const f of frames()) {
