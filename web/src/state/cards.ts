@@ -196,11 +196,7 @@ export async function createCard(account: Id, card: Omit<Card, "id">): Promise<s
 export async function changeCards(list: { of: Contact; patch: Record<string, unknown> }[]): Promise<Failure | undefined> {
   const account = list[0]!.of.account;
   const left: typeof list = [];
-  for (const x of list) {
-    const amended = await amend(account, x.of.card.id, x.patch);
-    if (amended && "why" in amended) return amended;
-    if (!amended) left.push(x);
-  }
+  for (const x of list) if (!(await amend(account, x.of.card.id, x.patch))) left.push(x);
   if (left.length === 0) return undefined;
   const update = Object.fromEntries(left.map(({ of, patch }) => [of.card.id, patch]));
   const was = presumed("ContactCard", update, [], new Map(left.map(({ of }) => [of.card.id, of.card])));

@@ -80,13 +80,13 @@ async function takenBack({ waits, key }: Performed, undo: () => Promise<unknown>
 async function update(account: Id, e: CalendarEvent, patch: Patch, shows: Shows = [[keyOf(account, e.id), applied(e, patch)]]): Promise<Undo | Problem> {
   const before = shows.flatMap(([key]): Shows => (eventOf(key) ? [[key, eventOf(key)!.event]] : []));
   const amended = await amend(account, e.id, patch);
-  const done = amended ? ("why" in amended ? { offline: false as const, text: amended.why } : amended) : await set(account, { update: { [e.id]: patch }, known: [e], shows, title: e.title });
+  const done = amended ?? await set(account, { update: { [e.id]: patch }, known: [e], shows, title: e.title });
   if (isProblem(done)) return done;
   const undo = () => update(account, applied(e, patch), reverse(e, patch), before);
   return amended ? async () => { const back = await undo(); return typeof back === "function" ? undefined : back; } : () => takenBack(done, undo);
 }
 
-/** What the views show of a series that changes from an instance on; undefined for all of them. */
+/** The instances of a series that are shown, as a patch changes them, by minutes and from a moment on. */
 function instancesShown(account: Id, series: Id, patch: Patch, by: number, from = Number.NEGATIVE_INFINITY): Shows {
   const { start: _, recurrenceRules: _rules, recurrenceOverrides: _overrides, ...rest } = patch;
   return instancesOf(account, series).filter((s) => s.from >= from).map((s) => [s.key, { ...applied(s.event, rest), start: shiftLocal(s.event.start, by) }]);

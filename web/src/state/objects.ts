@@ -5,7 +5,7 @@ import { computed, signal } from "@preact/signals";
 import { refusalIn, Refused } from "../jmap/client";
 import type { Id, SetError } from "../jmap/types";
 import * as db from "./db";
-import { busy, flush, forget, intend, onEnd, takeBack, waiting, type Intention, type ObjectChange, type Removal } from "./outbox";
+import { busy, forget, intend, onEnd, replace, takeBack, waiting, type Intention, type ObjectChange, type Removal } from "./outbox";
 import { client, online, phase } from "./session";
 import { mostTries, type Outcome } from "./tell";
 
@@ -13,7 +13,7 @@ export type Kind = ObjectChange["type"];
 type Change = (ObjectChange | Removal) & { key: string };
 type Values = Record<string, unknown>;
 
-/** How a shown object stands: changed in this moment, waiting for the server, or refused. */
+/** The state of the change of an object: under way in this moment, waiting for the server, or refused. */
 export type Standing = "now" | "waits" | "refused";
 
 const isChange = (i: Intention): i is Change => i.kind === "set" || i.kind === "remove";
@@ -28,12 +28,12 @@ const changesOf = (type: Kind): Change[] => [...done.value, ...waiting.value.fil
 export const newID = (uid: string): Id => `new-${uid}`;
 const isNewKey = (key: string): boolean => key.includes("/new-");
 
-/** What the views show of changed objects, by account/id, in place of what the server said; null hides one. */
+/** The changed objects as the views show them, by account/id, in place of those of the server; null hides one. */
 export function overlay<T>(type: Kind): { value: Map<string, { object: T | null; standing: Standing }> } {
   return computed(() => {
     const out = new Map<string, { object: T | null; standing: Standing }>();
     for (const i of changesOf(type)) {
-      // What was refused is not so: it is among unsaved. What the server never had is shown nowhere else.
+      // A refused change is among unsaved, and the server's version is shown. A new object has none: it stays.
       for (const [key, object] of i.shows ?? []) if (!i.refused || isNewKey(key)) out.set(key, { object: object as T | null, standing: i.refused ? "refused" : i.waited ? "waits" : "now" });
     }
     return out;
@@ -154,11 +154,13 @@ async function send(i: Change, ifInState?: string): Promise<Outcome> {
   const create = i.kind === "set" ? i.create : undefined;
   const answer = await client.call(`${i.type}/set`, { accountId: i.account, ifInState, create, update, destroy, ...(i.type === "CalendarEvent" ? { sendSchedulingMessages: true } : {}) });
   learn(i, answer);
+  const left = (list: string, isFine: (e: SetError) => boolean | undefined) =>
+    Object.fromEntries(Object.entries((answer[list] ?? {}) as Record<string, SetError>).filter(([, e]) => !isFine(e)));
+  const isGone = (e: SetError) => e.type === "notFound";
   // The answer to an earlier request was lost: nobody else makes an object of this uid.
-  const again = (e: SetError) => i.waited && e.type === "invalidProperties" && e.properties?.includes("uid");
-  const notCreated = Object.fromEntries(Object.entries((answer["notCreated"] ?? {}) as Record<string, SetError>).filter(([, e]) => !again(e)));
-  const notDestroyed = Object.fromEntries(Object.entries((answer["notDestroyed"] ?? {}) as Record<string, SetError>).filter(([, e]) => e.type !== "notFound"));
-  return { problem: refusalIn({ ...answer, notCreated, notDestroyed }), answers: new Map([["set", answer]]) };
+  const isThere = (e: SetError) => i.waited && e.type === "invalidProperties" && e.properties?.includes("uid");
+  const refused = { notCreated: left("notCreated", isThere), notUpdated: left("notUpdated", (e) => i.kind === "remove" && isGone(e)), notDestroyed: left("notDestroyed", isGone) };
+  return { problem: refusalIn(refused), answers: new Map([["set", answer]]) };
 }
 
 const readers = new Map<Kind, () => Promise<unknown>>();
@@ -184,7 +186,7 @@ onEnd((i) => {
 /** Resolves when what is done of a type was read back. */
 export const isRead = (type: Kind): Promise<void> => reading.get(type) ?? Promise.resolve();
 
-/** How a change ended: waits, if the server did not answer. created holds new ids by the names of the request. */
+/** The end of a change: waits, if the server did not answer. created holds new ids by the names of the request. */
 export interface Performed {
   key: string;
   waits: boolean;
@@ -216,7 +218,7 @@ export function perform(change: Omit<ObjectChange, "kind">): Promise<Performed |
 }
 
 /** The waiting creation of an object that is not at the server yet. */
-const creationOf = (account: Id, id: Id) => waiting.value.find((i): i is ObjectChange & { key: string } => i.kind === "set" && !!i.create && !!i.shows?.some(([key]) => key === `${account}/${id}`));
+const creationOf = (account: Id, id: Id) => waiting.value.find((i): i is ObjectChange & { key: string } => i.kind === "set" && !!i.shows?.some(([key]) => isNewKey(key) && key === `${account}/${id}`));
 
 /** Takes the creation of a new object back; undefined: the server has the object, or is making it. */
 export async function takeCreation(account: Id, id: Id): Promise<ObjectChange | undefined> {
@@ -225,19 +227,17 @@ export async function takeCreation(account: Id, id: Id): Promise<ObjectChange | 
 }
 
 /** Changes a new object that the server does not have yet; undefined: it has it, or is making it. */
-export async function amend(account: Id, id: Id, patch: Values): Promise<Performed | { why: string } | undefined> {
-  const i = await takeCreation(account, id);
+export async function amend(account: Id, id: Id, patch: Values): Promise<Performed | undefined> {
+  const i = creationOf(account, id);
   if (!i) return undefined;
+  const { refused: _, ...open } = i;
   const create = Object.fromEntries(Object.entries(i.create!).map(([name, object]) => [name, withoutNull(applied(object, patch))]));
-  return perform({ ...again(i), create, shows: i.shows!.map(([key, object]) => [key, object && applied(object, patch)]) });
+  const title = typeof patch["title"] === "string" ? patch["title"] : i.title;
+  const shows = i.shows!.map(([key, object]): [string, object | null] => [key, object && applied(object, patch)]);
+  return (await replace({ ...open, title, create, shows })) ? { key: i.key, waits: true, created: {} } : undefined;
 }
 
 const withoutNull = (o: object) => Object.fromEntries(Object.entries(o).filter(([, v]) => v !== null));
-
-/** A change as the person makes it anew. */
-function again({ account, type, create, update, destroy, was, shows, title }: ObjectChange | (Removal & { create?: never })): Omit<ObjectChange, "kind"> {
-  return { account, type, create, update, destroy, was, shows, title };
-}
 
 /** Patches that wait for an object, applied to it as the server had it. */
 export const asChanged = <T extends { id: Id }>(type: Kind, account: Id, object: T): T =>
@@ -252,15 +252,17 @@ export async function giveUp(i: Change): Promise<void> {
 /** Properties that an object made anew does not take from the one that was deleted. */
 const fixed = ["id", "baseEventId", "baseTaskId", "recurrenceId", "recurrenceIdTimeZone", "utcStart", "utcEnd"];
 
+/** An object that was deleted elsewhere, made anew as the person changed it. */
+function anew({ account, type, title, shows, key }: Change, changed: object): Change {
+  const uid = `${type === "ContactCard" ? "urn:uuid:" : ""}${crypto.randomUUID()}`;
+  const object = { ...Object.fromEntries(Object.entries(changed).filter(([k, v]) => !fixed.includes(k) && v !== null)), uid };
+  const at = shows![0]![0].slice(0, account.length + 1);
+  return { kind: "set", key, account, type, title, waited: true, create: { x: object }, shows: [[`${at}${newID(uid)}`, { ...object, id: newID(uid) }]] };
+}
+
 /** Tells a refused change again, whatever the server has: an object that was deleted elsewhere is made anew. */
 export async function insist(i: Change): Promise<void> {
-  await giveUp(i);
-  const object = i.shows?.[0]?.[1];
-  const isGone = i.refused === deletedElsewhere;
-  if (isGone && !object) return;
-  const uid = crypto.randomUUID();
-  const fresh = isGone && { ...Object.fromEntries(Object.entries(object!).filter(([k, v]) => !fixed.includes(k) && v !== null)), uid: i.type === "ContactCard" ? `urn:uuid:${uid}` : uid };
-  const change = again(i as ObjectChange);
-  await perform(fresh ? { account: i.account, type: i.type, title: i.title, create: { x: fresh }, shows: [[`${i.account}/${newID(fresh.uid)}`, { ...fresh, id: newID(fresh.uid) }]] } : { ...change, was: undefined });
-  void flush();
+  const { refused, was: _, ...open } = i;
+  const changed = i.shows?.[0]?.[1];
+  await replace(refused === deletedElsewhere && changed ? anew(i, changed) : open);
 }

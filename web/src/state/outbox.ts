@@ -101,7 +101,7 @@ interface Changed {
   destroy?: Id[] | undefined;
   /** The values that it presumes at the server, by id and path of the property. */
   was?: Record<Id, Record<string, unknown>> | undefined;
-  /** What the views show of it meanwhile, by account/id; null hides an object. */
+  /** The objects as the views show them meanwhile, by account/id; null hides one. */
   shows?: [key: string, object: object | null][] | undefined;
   title?: string | undefined;
   /** The server could not be asked at once: others may have changed the objects meanwhile, or it may be done. */
@@ -175,11 +175,8 @@ export async function load(): Promise<void> {
   const kept = (await db.all<Intention>("outbox")) ?? [];
   // An intention that the browser could not keep is in memory alone.
   const here = waiting.value.filter((w) => !kept.some((k) => k.key === w.key));
-  for (const k of kept) {
-    keptHere.add(k.key);
-    noteWait(k);
-  }
-  waiting.value = [...kept, ...here].sort((a, b) => (a.key < b.key ? -1 : 1));
+  for (const k of kept) keptHere.add(k.key);
+  waiting.value = [...kept.map(noteWait), ...here].sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
 /** Those of them that the browser keeps, so that another page of this browser may have done them. */
@@ -197,15 +194,14 @@ const listeners = new Set<(i: Intention) => unknown>();
 export const onEnd = (fn: (i: Intention) => unknown): void => void listeners.add(fn);
 
 const isObjects = (i: Intended): i is ObjectChange | Removal => i.kind === "set" || i.kind === "remove";
-const noteWait = (i: Intended) => { if (isObjects(i)) i.waited = true; };
+const noteWait = <T extends Intended>(i: T): T => (isObjects(i) ? { ...i, waited: true } : i);
 
 /**
  * Takes an intention: kept before this returns, told to the server soon. ended is called then; without it a refusal is in refusals. instead
  * names what the browser keeps of a message until it is given to be sent: it goes in the same step.
  */
 export async function intend(i: Intended, ended?: Ended, instead?: db.Place): Promise<Intention> {
-  const whole = { ...i, key: `${Date.now().toString(36).padStart(10, "0")}-${(serial++).toString(36).padStart(4, "0")}-${page}` } as Intention;
-  if (!online.value) noteWait(whole);
+  const whole = { ...(online.value ? i : noteWait(i)), key: `${Date.now().toString(36).padStart(10, "0")}-${(serial++).toString(36).padStart(4, "0")}-${page}` } as Intention;
   waiting.value = [...waiting.value, whole];
   if (ended) endings.set(whole.key, ended);
   if (whole.kind === "change") for (const since of unknown) since.push(whole);
@@ -237,6 +233,15 @@ export async function takeBack(key: string): Promise<Intention | undefined> {
     await db.remove("outbox", key);
     return found;
   });
+}
+
+/** Puts another intention in the place of one that waits; false: the server has that one, or is asked for it. */
+export async function replace(i: Intention): Promise<boolean> {
+  if (running === i.key || !waiting.value.some((w) => w.key === i.key)) return false;
+  waiting.value = waiting.value.map((w) => (w.key === i.key ? i : w));
+  const done = await alone(async () => (await stands(i.key)) && (await db.put("outbox", i.key, i), true));
+  void flush();
+  return done;
 }
 
 /** The longest time that a person has to take something back, in milliseconds. */
@@ -292,12 +297,12 @@ async function carryOut(i: Intention): Promise<boolean> {
     busy.value = false;
     await settle(i, problem && (problem.description || problem.type), answers);
   } catch (e) {
+    if (e instanceof SignedOut || e instanceof Offline || (e instanceof Refused && e.later !== undefined)) waiting.value = waiting.value.map(noteWait);
     if (e instanceof SignedOut) {
       signedOut();
       return false;
     }
     if (e instanceof Offline) {
-      noteWait(i);
       if (i.kind === "remove") endings.delete(i.key); // the person may be elsewhere by the time of its end: a refusal is kept
       online.value = false;
       timer = setTimeout(() => void flush(), 5000);
@@ -340,6 +345,6 @@ export function removalsAtOnce(): void {
   for (const i of waiting.value) {
     if (i.kind !== "remove" || i.waited || i.key === running) continue;
     waiting.value = waiting.value.filter((w) => w !== i);
-    void tellRemoval(i, true).then((problem) => settle(i, problem && (problem.description || problem.type)), () => undefined);
+    void tellRemoval(i).then((problem) => settle(i, problem && (problem.description || problem.type)), () => undefined);
   }
 }

@@ -273,8 +273,7 @@ export async function createApart(patch: TaskPatch): Promise<string | Problem | 
 
 /** Changes a task: that of an id, which may be the series of what is shown; whole is that one, as far as it is known. */
 export async function changeTask(s: ShownTask, patch: TaskPatch, id: Id = s.task.id, whole: Task = s.task): Promise<Problem | undefined> {
-  const amended = await amend(s.account, id, patch);
-  if (amended) return "why" in amended ? { offline: false, text: amended.why } : undefined;
+  if (await amend(s.account, id, patch)) return undefined;
   const done = await set(s.account, { update: { [id]: patch }, known: whole.id === id ? [whole] : [], shows: [[s.key, applied(s.task, patch)]], title: s.task.title });
   return "created" in done ? undefined : done;
 }

@@ -25,7 +25,7 @@ export async function tell(i: Intention, beside: (account: Id) => Call[]): Promi
     case "merge": return { problem: await tellMerge(i) };
     case "redirect": return { problem: await tellRedirection(i) };
     case "answer": return { problem: await tellAnswer(i) };
-    case "remove": return i.waited ? tellChanged(i) : { problem: await tellRemoval(i) };
+    case "remove":
     case "set": return tellChanged(i);
   }
 }
@@ -57,10 +57,10 @@ async function tellFolders(i: FolderChange): Promise<SetError | undefined> {
   return lasting(answer);
 }
 
-/** Deletes events, of which the people invited hear, or contacts. last: the page goes. */
-export async function tellRemoval(i: Removal, last = false): Promise<SetError | undefined> {
+/** Deletes events, of which the people invited hear, tasks or contacts, in a request that outlives the page. */
+export async function tellRemoval(i: Removal): Promise<SetError | undefined> {
   const { account: accountId, type, update, destroy } = i;
-  const answers = await client.calls([[`${type}/set`, { accountId, update, destroy, ...(type === "CalendarEvent" ? { sendSchedulingMessages: true } : {}) }, "set"]], undefined, last);
+  const answers = await client.calls([[`${type}/set`, { accountId, update, destroy, ...(type === "CalendarEvent" ? { sendSchedulingMessages: true } : {}) }, "set"]], undefined, true);
   const answer = answers.get("set")!;
   return lasting(answer);
 }
