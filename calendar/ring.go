@@ -32,7 +32,8 @@ func (o *Object) HasAlarm(action string) bool {
 }
 
 // Rings returns the times after from and until to at which alarms with an action go off, at most maxRings. floating is
-// the time zone of events without one. Repetitions (REPEAT) are left out.
+// the time zone of events and tasks without one. The end of a task is its due time; of one without a start both are.
+// Repetitions (REPEAT) are left out.
 //
 // Implements: RFC 5545 §3.8.6.3 TRIGGER
 func (o *Object) Rings(action string, from, to time.Time, floating *ical.Zone) (list []Ring, err error) {

@@ -11,8 +11,12 @@ import (
 func TestRings(t *testing.T) {
 	t.Parallel()
 	object := func(lines ...string) *Object {
-		o, err := ReadObject([]byte("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VEVENT\r\nUID:a\r\n" +
-			"DTSTAMP:20260101T000000Z\r\n" + strings.Join(lines, "\r\n") + "\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"))
+		kind := Event
+		if lines[0] == Task {
+			kind, lines = Task, lines[1:]
+		}
+		o, err := ReadObject([]byte("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:" + kind + "\r\nUID:a\r\n" +
+			"DTSTAMP:20260101T000000Z\r\n" + strings.Join(lines, "\r\n") + "\r\nEND:" + kind + "\r\nEND:VCALENDAR\r\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,6 +41,14 @@ func TestRings(t *testing.T) {
 		{[]string{"DTSTART:20260309T001000Z", "DURATION:PT1H", alarm("EMAIL", ":-PT10M")}, "09 00:00"},
 		{[]string{"DTSTART:20260302T001000Z", "DURATION:PT1H", alarm("EMAIL", ":-PT10M")}, ""}, // not after from
 		{[]string{"DTSTART:20260303T100000Z", alarm("EMAIL", ":nonsense")}, ""},
+		{[]string{Task, "DUE:20260303T100000Z", alarm("EMAIL", ";RELATED=END:-PT15M")}, "03 09:45"},
+		{[]string{Task, "DUE:20260303T100000Z", alarm("EMAIL", ":-PT15M")}, "03 09:45"}, // a task without a start
+		{[]string{Task, "DTSTART:20260303T100000Z", "DUE:20260304T100000Z", alarm("EMAIL", ";RELATED=END:-P1D"),
+			alarm("EMAIL", ":PT5M")}, "03 10:00,03 10:05"},
+		{[]string{Task, "DUE;VALUE=DATE:20260303", alarm("EMAIL", ";RELATED=END:PT9H")}, "03 08:00"}, // in Berlin
+		{[]string{Task, "DTSTART:20260302T100000Z", "DUE:20260302T100000Z", "RRULE:FREQ=DAILY;COUNT=3",
+			alarm("EMAIL", ";RELATED=END:-PT1H")}, "02 09:00,03 09:00,04 09:00"},
+		{[]string{Task, alarm("EMAIL", ":-PT15M")}, ""}, // it is never due
 	} {
 		o := object(c.lines...)
 		from := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)

@@ -15,7 +15,7 @@ import (
 // seconds.
 const itemAlarmed = "AlarmedUntil"
 
-// Alarmed is an event with an alarm that sends mail.
+// Alarmed is an event or a task with an alarm that sends mail.
 type Alarmed struct {
 	Entry
 	Object *calendar.Object
@@ -23,7 +23,8 @@ type Alarmed struct {
 	Zone *ical.Zone
 }
 
-// HasAlarms reports whether the mail file has, or had, events with alarms that send mail. It reads an index alone.
+// HasAlarms reports whether the mail file has, or had, events or tasks with alarms that send mail. It reads an index
+// alone.
 func (f *File) HasAlarms(ctx context.Context) (some bool, err error) {
 	err = f.read(ctx, func(d *reading) error {
 		ids, err := d.r.Lookup(indexEntries, alarmKey)
@@ -33,8 +34,8 @@ func (f *File) HasAlarms(ctx context.Context) (some bool, err error) {
 	return some, err
 }
 
-// Alarmed calls fn for the events of the mail file with alarms that send mail, until fn returns false. It reads an
-// index alone if there are none.
+// Alarmed calls fn for the events and tasks of the mail file with alarms that send mail, until fn returns false. It
+// reads an index alone if there are none.
 func (f *File) Alarmed(ctx context.Context, fn func(*Alarmed) bool) error {
 	return f.read(ctx, func(d *reading) error {
 		ids, err := d.r.Lookup(indexEntries, alarmKey)

@@ -150,7 +150,7 @@ func parse(kind Kind, text []byte) (*Parsed, error) {
 		return nil, err
 	}
 	p := &Parsed{Text: text, UID: o.UID, Component: o.Kind, Subject: o.Parts[0].Text("SUMMARY"), Object: o,
-		mailAlarm: o.Kind == calendar.Event && o.HasAlarm("EMAIL"), owed: itip.Owes(o)}
+		mailAlarm: o.Kind != calendar.Journal && o.HasAlarm("EMAIL"), owed: itip.Owes(o)}
 	for _, c := range o.Parts {
 		class := strings.ToUpper(strings.TrimSpace(c.Text("CLASS")))
 		p.Private = p.Private || class != "" && class != "PUBLIC"

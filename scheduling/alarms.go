@@ -174,7 +174,7 @@ type due struct {
 	at          time.Time
 	id          note.UNID // of the mail
 	title, text string
-	silent      bool // no mail: the event was cancelled, or its owner has declined
+	silent      bool // no mail: the event or task is over, or its owner has declined
 }
 
 // due returns the alarms of a mail file after from and until now, maxAlarms and those at the time of the last one, and
@@ -208,7 +208,7 @@ func earliest(list []due) []due {
 	return list[:n]
 }
 
-// dueOf returns an alarm of an event with the text for its mail.
+// dueOf returns an alarm of an event or a task with the text for its mail.
 func dueOf(db note.DatabaseID, e *groupware.Alarmed, r *calendar.Ring) due {
 	c := e.Object.Parts[r.Part]
 	title := cmp.Or(strings.Join(strings.Fields(c.Text("SUMMARY")), " "), "(no title)")
@@ -223,8 +223,13 @@ func dueOf(db note.DatabaseID, e *groupware.Alarmed, r *calendar.Ring) due {
 	}
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", "\r\n")
 	id := note.DeriveUNID([]byte("alarm "+db.String()), e.UNID[:], []byte(r.Alarm+" "+r.At.UTC().Format(time.RFC3339)))
-	return due{r.At, id, strings.Clone(title), strings.ToValidUTF8(text, "\ufffd"),
-		strings.EqualFold(c.Text("STATUS"), "CANCELLED")}
+	return due{r.At, id, strings.Clone(title), strings.ToValidUTF8(text, "\ufffd"), isOver(c)}
+}
+
+// isOver reports whether nobody needs to be reminded of an event or a task: it was cancelled, or is done.
+func isOver(c *ical.Component) bool {
+	status := strings.TrimSpace(c.Text("STATUS"))
+	return strings.EqualFold(status, "CANCELLED") || c.Name == calendar.Task && strings.EqualFold(status, "COMPLETED")
 }
 
 // send sends one alarm to the owner of the calendar. Addresses in the alarm get none: an event could send mail to
@@ -262,15 +267,19 @@ func (a *Alarmer) compose(p *directory.Person, x *due) []byte {
 	return mime.AppendBase64Lines(b, []byte(x.text), 76, true)
 }
 
-// whenOf prints the time of an occurrence on the clocks of its own time zone, or of the calendar if it has none: then
-// the occurrence was computed there.
+// whenOf prints the start of an occurrence, of a task the time at which it is due, on the clocks of its own time zone,
+// or of the calendar if it has none: then the occurrence was computed there.
 func whenOf(e *groupware.Alarmed, r *calendar.Ring) string {
-	m, _ := e.Object.Parts[r.Part].Get("DTSTART").Moment()
+	c, at := e.Object.Parts[r.Part], r.Start
+	m, _ := c.Get("DTSTART").Moment()
+	if limit, ok := c.Get("DUE").Moment(); ok {
+		m, at = limit, r.End
+	}
 	zone := e.Zone
 	if m.Zone != "" {
 		zone = cmp.Or(e.Object.Whole.Zone(m.Zone), ical.UTC)
 	}
-	wall := zone.Wall(r.Start)
+	wall := zone.Wall(at)
 	if m.Day {
 		return wall.Format("Monday, 2 January 2006")
 	}

@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
@@ -97,6 +98,45 @@ func TestAlarms(t *testing.T) {
 	run(2*time.Hour, 3)
 	if list, _, err := w.mail.Queue.List(bg, 10, ""); err != nil || len(list) > 0 {
 		t.Error("mail to strangers is queued", list, err)
+	}
+}
+
+// TestTaskAlarms checks the alarms of tasks: of those that are open, before they are due.
+func TestTaskAlarms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice")
+	due := w.fix.Clock.Now().Add(time.Hour).UTC()
+	put := func(uid string, more ...string) {
+		t.Helper()
+		text := "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VTODO\r\nDTSTAMP:20260101T000000Z\r\n" +
+			"UID:" + uid + "\r\nDUE:" + due.Format("20060102T150405Z") + "\r\nSUMMARY:Task " + uid + "\r\n" +
+			strings.Join(more, "") + "BEGIN:VALARM\r\nACTION:EMAIL\r\nTRIGGER;RELATED=END:-PT15M\r\n" +
+			"SUMMARY:s\r\nDESCRIPTION:d\r\nATTENDEE:mailto:stranger@far.example\r\n" +
+			"END:VALARM\r\nEND:VTODO\r\nEND:VCALENDAR\r\n"
+		_, _, err := w.file("alice").Put(bg, groupware.Calendar, groupware.DefaultTasks, uid+".ics", []byte(text),
+			groupware.Condition{})
+		w.ok(err)
+	}
+	put("open")
+	put("done", "STATUS:COMPLETED\r\nCOMPLETED:20260101T000000Z\r\n")
+	put("off", "STATUS:CANCELLED\r\n")
+	put("later", "STATUS:IN-PROCESS\r\n")
+	a := w.sched.NewAlarmer(w.store)
+	w.ok(a.Run(bg))
+	w.fix.Time.Advance(46 * time.Minute)
+	put("later", "STATUS:COMPLETED\r\nCOMPLETED:20260101T000000Z\r\n") // done before the alarm is sent
+	for range 2 {
+		w.ok(a.Run(bg))
+	}
+	n, all := w.inbox("alice")
+	if n != 1 || !strings.Contains(all, "Subject: Reminder: Task open") {
+		t.Fatalf("%d messages\n%s", n, all)
+	}
+	text := all[strings.LastIndex(all, "\r\n\r\n"):]
+	plain, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
+	w.ok(err)
+	if want := due.Format("Monday, 2 January 2006, 15:04") + " (UTC)"; !strings.Contains(string(plain), want) {
+		t.Errorf("%q, want %s", plain, want)
 	}
 }
 

@@ -21,7 +21,7 @@ func newCounters(t *stat.Tree) counters {
 		accepted: t.Counter("RnRMgr.Reservations.Accepted", "bookings of rooms and resources that were accepted"),
 		declined: t.Counter("RnRMgr.Reservations.Declined", "bookings of rooms and resources that were declined"),
 		pending:  t.Counter("RnRMgr.Reservations.Pending", "bookings that were left to the owners of the resource"),
-		alarms:   t.Counter("Calendar.AlarmsMailed", "alarms of events that were sent by mail"),
+		alarms:   t.Counter("Calendar.AlarmsMailed", "alarms of events and tasks that were sent by mail"),
 		searches: t.Counter("Sched.FreeTimeSearches", "searches for free time"),
 	}
 }
