@@ -242,3 +242,87 @@ test("nobody is kept out: in light, in dark and on a telephone, by keys", async 
     await page.context().close();
   }
 });
+
+test("a task moves to another list and another day by dragging and by keys; each is undone", async () => {
+  const page = await open();
+  await signInAt(page, "/calendar/tasks", ".tasks", "bob");
+  await page.click(".side button[aria-label='New task list']");
+  await page.fill("dialog.sheet input", "Garden");
+  await page.click("dialog.sheet button:has-text('Save')");
+  await page.waitForSelector("dialog.sheet", { state: "detached" });
+  const shelf = page.locator(".shelf", { hasText: "Garden" }).last();
+  await shelf.waitFor();
+  for (const line of ["Drag me today", "Stay without"]) {
+    await enter(page, line);
+    await task(page, line.split(" ")[0]).waitFor();
+  }
+  const moved = async (text) => page.locator(".toast", { hasText: `“Drag me” moved to ${text}` }).last();
+  const undo = async (text) => (await moved(text)).locator("button").click();
+
+  await task(page, "Drag me").dragTo(shelf);
+  await (await moved("Garden")).waitFor();
+  await page.waitForSelector(".task:has-text('Drag me') .of-list:has-text('Garden')");
+  await undo("Garden");
+  await page.waitForSelector(".task:has-text('Drag me') .of-list:not(:has-text('Garden'))");
+  // A group that stands for a day takes it, and while one drags the days stand below, those without tasks too.
+  await task(page, "Drag me").dragTo(group(page, "No due date", "Stay without"));
+  await group(page, "No due date", "Drag me").waitFor();
+  await undo("No due date");
+  await group(page, "Today", "Drag me").waitFor();
+  const box = await task(page, "Drag me").boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width / 2 + 8, box.y + box.height / 2 + 8, { steps: 3 });
+  const tomorrow = page.locator(".drop-days span", { hasText: "Tomorrow" });
+  await tomorrow.waitFor();
+  const to = await tomorrow.boundingBox();
+  await page.mouse.move(to.x + 40, to.y + to.height / 2, { steps: 4 });
+  await page.mouse.move(to.x + 44, to.y + to.height / 2, { steps: 2 }); // the first move over an element only enters it
+  await page.waitForSelector(".drop:has-text('Tomorrow')");
+  await page.mouse.up();
+  await group(page, "Tomorrow", "Drag me").waitFor();
+  assert.equal(await page.locator(".drop").count(), 0);
+
+  // In a view of days, and by keys.
+  await page.goto(`${base}/calendar/agenda/${day(0)}`);
+  const chip = page.locator(".task-chip", { hasText: "Drag me" });
+  await chip.locator("button").focus();
+  await page.keyboard.press("Alt+ArrowRight");
+  await page.waitForSelector(`.agenda-day[data-day="${day(2)}"] .task-chip:has-text("Drag me")`);
+  await chip.dragTo(page.locator(`.agenda-day[data-day="${day(0)}"]`));
+  await page.waitForSelector(`.agenda-day[data-day="${day(0)}"] .task-chip:has-text("Drag me")`);
+  await chip.locator("button").focus();
+  await page.keyboard.press("v");
+  await page.click(".menu >> text=Garden");
+  await (await moved("Garden")).waitFor();
+  assert.deepEqual(await barriers(page), []);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
+test("an alert of a task is shown when it comes, and leads to it; one that is done alerts nobody", async () => {
+  const page = await open();
+  await signInAt(page, "/calendar/tasks", ".tasks", "carol");
+  const soon = new Date(Date.now() + 5 * 60_000 + 25_000);
+  const pad = (n) => String(n).padStart(2, "0");
+  const local = await page.evaluate((at) => { const d = new Date(at); return [d.getFullYear(), d.getMonth() + 1, d.getDate(), d.getHours(), d.getMinutes()]; }, soon.getTime());
+  for (const title of ["Rings for nobody", "Rings for me"]) {
+    await page.keyboard.press("n");
+    await write(page, { Title: title });
+    await task(page, title).locator(".task-open").click();
+    const progress = title.endsWith("nobody") ? { State: "Done" } : {};
+    await write(page, { Due: `${local[0]}-${pad(local[1])}-${pad(local[2])}`, Time: `${pad(local[3])}:${pad(local[4])}`, Alert: "5 minutes before", ...progress });
+  }
+  await task(page, "Rings for me").locator(".task-open").click();
+  await page.waitForSelector(".event-form");
+  assert.equal(await page.locator(".event-form").getByLabel(/^Alert/u).inputValue(), "5");
+  await page.click(".event-form button:has-text('Cancel')");
+  const ring = page.locator(".toast", { hasText: "Rings for me" }).filter({ hasText: "due" });
+  await ring.waitFor({ timeout: 60_000 });
+  assert.equal(await page.locator(".toast", { hasText: "Rings for nobody" }).filter({ hasText: "due" }).count(), 0);
+  await ring.locator("button").click();
+  await page.waitForSelector(".event-form");
+  assert.equal(await page.locator(".event-form .title-input").inputValue(), "Rings for me");
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});

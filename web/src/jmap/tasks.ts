@@ -1,6 +1,6 @@
 // The objects of JMAP Tasks (draft-ietf-jmap-tasks) and JSCalendar (RFC 8984 §5.2) that the client uses.
 
-import type { CalendarRights, RecurrenceRule } from "./calendar";
+import type { Alert, CalendarRights, RecurrenceRule } from "./calendar";
 import type { Id } from "./types";
 
 export interface TaskList {
@@ -44,6 +44,7 @@ export interface Task {
   recurrenceOverrides?: Record<string, Record<string, unknown>> | null;
   recurrenceId?: string | null;
   links?: Record<Id, TaskLink> | null;
+  alerts?: Record<Id, Alert> | null;
 }
 
 /** The properties that the client reads of tasks, and of instances. */

@@ -1,14 +1,15 @@
-// Alerts of events (RFC 8984 §4.5.2): a page of the client that is open shows them, each once in a browser.
+// Alerts of events and tasks (RFC 8984 §4.5.2): a page of the client that is open shows them, each once in a browser.
 
-import { alertsOf, dueTimes, type Due } from "./alerttimes";
+import { alertsOf, dueTimes, tasksRead, taskTimes, type Due } from "./alerttimes";
 import { ref } from "../jmap/client";
 import type { Calendar, CalendarEvent } from "../jmap/calendar";
-import type { Id } from "../jmap/types";
+import type { Task } from "../jmap/tasks";
+import type { Call, Id } from "../jmap/types";
 import { revision } from "./calendars";
 import { attempt, client, home, localStorageGet, localStorageSet, offers } from "./session";
 import { isZone, localTime } from "./zone";
 
-/** Events are read again so often, and those of so many days ahead: an alert may come up to a week before its event. */
+/** Events and tasks are read again so often, and those of so many days ahead: an alert may come up to a week before its event. */
 const every = 15 * 60_000;
 const daysAhead = 8;
 const day = 86_400_000;
@@ -19,9 +20,7 @@ const most = 200;
 const quiet = 3_000;
 const key = "doublet:alerted";
 
-export interface Alarm extends Due {
-  event: CalendarEvent;
-}
+export type Alarm = Due & ({ event: CalendarEvent } | { task: Task });
 
 /** The alarms that were shown, by key, with the time until when that is remembered. */
 function shown(): Record<string, number> {
@@ -54,17 +53,24 @@ async function claim(a: Alarm, now: number): Promise<boolean> {
 /** The alarms that are due between two moments, the first one first; undefined: the server did not answer. */
 async function read(from: number, to: number, zone: string): Promise<Alarm[] | undefined> {
   const window = { after: localTime(from - day, zone), before: localTime(to + daysAhead * day, zone) };
+  const tasks: Call[] = offers("urn:ietf:params:jmap:tasks") ? [
+    ["Task/query", { accountId: home.peek(), filter: window, expandRecurrences: true, timeZone: zone, limit: 500 }, "tq"],
+    ["Task/get", { accountId: home.peek(), "#ids": ref("tq", "Task/query", "/ids"), properties: ["id", "uid", "title", "start", "due", "timeZone", "showWithoutTime", "progress", "alerts"] }, "t"],
+  ] : [];
   const answers = await attempt(() => client.calls([
+    ...tasks,
     ["CalendarEvent/query", { accountId: home.peek(), filter: window, sort: [{ property: "start", isAscending: true }], expandRecurrences: true, timeZone: zone, limit: 500 }, "q"],
     ["CalendarEvent/get", { accountId: home.peek(), "#ids": ref("q", "CalendarEvent/query", "/ids"), timeZone: zone, properties: ["id", "uid", "calendarIds", "title", "start", "timeZone", "duration", "showWithoutTime", "status", "alerts", "useDefaultAlerts", "locations", "utcStart", "utcEnd"] }, "g"],
     ["Calendar/get", { accountId: home.peek(), properties: ["id", "isSubscribed", "isVisible", "defaultAlertsWithTime", "defaultAlertsWithoutTime"] }, "c"],
   ])).catch(() => undefined);
   if (!answers) return undefined;
   const calendars = new Map((answers.get("c")!["list"] as (Calendar & Record<string, never>)[]).map((c) => [c.id, c]));
-  return (answers.get("g")!["list"] as CalendarEvent[]).filter((e) => e.status !== "cancelled").flatMap((event) => {
+  const ofEvents = (answers.get("g")!["list"] as CalendarEvent[]).filter((e) => e.status !== "cancelled").flatMap((event): Alarm[] => {
     const calendar = calendars.get(Object.keys(event.calendarIds)[0] as Id);
-    return dueTimes(event, alertsOf(event, calendar), zone).filter((d) => d.at > from && d.at <= to).map((d) => ({ ...d, event }));
-  }).sort((a, b) => a.at - b.at);
+    return dueTimes(event, alertsOf(event, calendar), zone).map((d) => ({ ...d, event }));
+  });
+  const ofTasks = ((answers.get("t")?.["list"] ?? []) as Task[]).flatMap((task): Alarm[] => taskTimes(task, zone).map((d) => ({ ...d, task })));
+  return [...ofEvents, ...ofTasks].filter((d) => d.at > from && d.at <= to).sort((a, b) => a.at - b.at);
 }
 
 /** Watches for alarms, and calls ring for each that is due, once. The answer ends it. */
@@ -84,11 +90,12 @@ export function watchAlarms(zone: () => string, ring: (a: Alarm) => void): () =>
   const first = setTimeout(() => { begun = true; void look(); }, quiet);
   const again = setInterval(() => void look(), every);
   // On the page of the calendar a change is known at once.
-  const stop = revision.subscribe(() => { if (begun) void look(); });
+  const changed = () => { if (begun) void look(); };
+  const stops = [revision.subscribe(changed), tasksRead.subscribe(changed)];
   return () => {
     clearTimeout(first);
     clearInterval(again);
     for (const timer of timers) clearTimeout(timer);
-    stop();
+    for (const stop of stops) stop();
   };
 }

@@ -1,6 +1,8 @@
-// When the alerts of an event come.
+// When the alerts of events and tasks come.
 
+import { signal } from "@preact/signals";
 import type { Alert, Calendar, CalendarEvent } from "../jmap/calendar";
+import type { Task } from "../jmap/tasks";
 import { parseDuration } from "./days";
 import { instant, isZone } from "./zone";
 
@@ -16,7 +18,7 @@ interface Defaults {
 }
 
 /** The alerts that count for an event: its own, or those of its calendar. Alerts by mail are the server's. */
-export function alertsOf(e: CalendarEvent, calendar: (Partial<Calendar> & Defaults) | undefined): Record<string, Alert> {
+export function alertsOf(e: Pick<CalendarEvent, "alerts" | "useDefaultAlerts" | "showWithoutTime">, calendar: (Partial<Calendar> & Defaults) | undefined): Record<string, Alert> {
   const usual = (e.showWithoutTime ? calendar?.defaultAlertsWithoutTime : calendar?.defaultAlertsWithTime) ?? {};
   const all = e.useDefaultAlerts ? usual : (e.alerts ?? {});
   return Object.fromEntries(Object.entries(all).filter(([, a]) => (a.action ?? "display") === "display" && !(a as { acknowledged?: string }).acknowledged));
@@ -28,11 +30,25 @@ export function dueTimes(e: CalendarEvent, alerts: Record<string, Alert>, zone: 
   const start = e.utcStart && !e.showWithoutTime ? Date.parse(e.utcStart) : instant(e.start, own);
   const { days, ms } = parseDuration(e.duration);
   const end = e.utcEnd && !e.showWithoutTime ? Date.parse(e.utcEnd) : start + days * 86_400_000 + ms;
-  return Object.entries(alerts).flatMap(([id, a]) => {
-    const at = momentOf(a, start, end);
-    return Number.isNaN(at) ? [] : [{ key: `${e.uid} ${e.start} ${id} ${at}`, at }];
-  });
+  return moments(`${e.uid} ${e.start}`, alerts, start, end);
 }
+
+/** The moments of the alerts of a task that is open. It ends when it is due; one without a start begins then too. */
+export function taskTimes(t: Task, zone: string): Due[] {
+  const from = t.start ?? t.due, to = t.due ?? t.start;
+  if (!from || !to || t.progress === "completed" || t.progress === "cancelled") return [];
+  const own = isZone(t.timeZone) ? t.timeZone : zone;
+  return moments(`${t.uid} ${from}`, alertsOf({ alerts: t.alerts ?? null }, undefined), instant(from, own), instant(to, own));
+}
+
+const moments = (name: string, alerts: Record<string, Alert>, start: number, end: number): Due[] =>
+  Object.entries(alerts).flatMap(([id, a]) => {
+    const at = momentOf(a, start, end);
+    return Number.isNaN(at) ? [] : [{ key: `${name} ${id} ${at}`, at }];
+  });
+
+/** Grows when the tasks were read again: their alerts may be others. */
+export const tasksRead = signal(0);
 
 function momentOf(a: Alert, start: number, end: number): number {
   if (a.trigger.when) return Date.parse(a.trigger.when);

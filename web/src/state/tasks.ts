@@ -4,6 +4,7 @@ import { computed, signal } from "@preact/signals";
 import { ref, refusalIn, whyOf } from "../jmap/client";
 import { taskProperties, type Task, type TaskList } from "../jmap/tasks";
 import type { Call, Id } from "../jmap/types";
+import { tasksRead } from "./alerttimes";
 import { keyOf, viewZone } from "./calendars";
 import { addDays, daysBetween, type Day } from "./days";
 import * as db from "./db";
@@ -180,6 +181,7 @@ async function readAgain(): Promise<void> {
   unknownTasks.value = !list && taskLists.value.length === 0;
   if (!list) return;
   read.value = list;
+  tasksRead.value++;
   await db.put("facts", "taskLists", taskLists.value);
   await db.put("facts", "tasks", list);
 }

@@ -42,13 +42,13 @@ const isOwner = (e: Partial<CalendarEvent>, p: Participant) => !!p.roles?.["owne
 export const guests = (e: Partial<CalendarEvent>): [Id, Participant][] => Object.entries(e.participants ?? {}).filter(([, p]) => !isOwner(e, p));
 export const owner = (e: Partial<CalendarEvent>): Participant | undefined => Object.values(e.participants ?? {}).find((p) => isOwner(e, p));
 
-function readAlert(alerts: Record<Id, Alert> | null | undefined): Form["alert"] {
+export function readAlert(alerts: Record<Id, Alert> | null | undefined, of: "start" | "end" = "start"): Form["alert"] {
   const list = Object.values(alerts ?? {});
   if (list.length === 0) return "none";
   const { offset = "", relativeTo = "start" } = list[0]!.trigger;
   const { days, ms } = parseDuration(offset.replace(/^[-+]/u, ""));
   const minutes = days * 1440 + ms / 60_000;
-  return list.length === 1 && relativeTo === "start" && (offset.startsWith("-") || minutes === 0) && /^[-+]?P/u.test(offset) ? minutes : "asBefore";
+  return list.length === 1 && relativeTo === of && (offset.startsWith("-") || minutes === 0) && /^[-+]?P/u.test(offset) ? minutes : "asBefore";
 }
 
 export function readForm(e: Partial<CalendarEvent>, calendar: Id, people: Address[], zone: string): Form {
@@ -100,8 +100,13 @@ function participantsOf(f: Form, e: Partial<CalendarEvent>, me: Me): Record<Id, 
 function alertsOf(f: Form, e: Partial<CalendarEvent>): Record<Id, Alert> | null {
   if (f.alert === "none") return null;
   if (f.alert === "asBefore" || f.alert === readAlert(e.alerts)) return e.alerts ?? null;
-  return { a1: { "@type": "Alert", trigger: { "@type": "OffsetTrigger", offset: f.alert === 0 ? "PT0S" : `-${f.alert % 1440 === 0 ? `P${f.alert / 1440}D` : formatDuration(f.alert)}`, relativeTo: "start" }, action: "display" } };
+  return alertAt(f.alert, "start");
 }
+
+/** An alert so many minutes before the start or the end. */
+export const alertAt = (minutes: number, relativeTo: "start" | "end"): Record<Id, Alert> =>
+  ({ a1: { "@type": "Alert", trigger: { "@type": "OffsetTrigger", offset: minutes === 0 ? "PT0S" : `-${minutes % 1440 === 0 ? `P${minutes / 1440}D` : formatDuration(minutes)}`, relativeTo }, action: "display" } });
+
 
 function timesOf(f: Form, zone: string): Partial<CalendarEvent> {
   if (f.allDay) return { showWithoutTime: true, start: `${f.first}T00:00:00`, timeZone: null, duration: `P${daysBetween(f.first, f.last) + 1}D` };

@@ -25,7 +25,7 @@ export function Agenda() {
 export function AgendaDay({ d, list, empty = false }: { d: Day; list: Shown[]; empty?: boolean }) {
   const tasks = tasksBetween(d, d);
   return (
-    <section class="agenda-day" aria-label={dayText(d)}>
+    <section class="agenda-day" data-day={d} aria-label={dayText(d)}>
       <h3 class={d === today.value ? "is-today" : ""}><b>{Number(d.slice(8))}</b><span>{dayText(d, { weekday: "long" })}<small>{d === today.value ? tk("today") : dayText(d, { month: "long", year: "numeric" })}</small></span></h3>
       <div class="agenda-events">
         {list.map((s) => <Line key={s.key} s={s} d={d} />)}

@@ -105,9 +105,9 @@ export function beginDrag(e: PointerEvent, kind: Drag["kind"], s: Shown | null):
   addEventListener("keydown", escape, true);
 }
 
-/** The day below a pointer in the month. */
-const dayBelow = (x: number, y: number): Day | undefined =>
-  document.elementsFromPoint(x, y).map((e) => (e as HTMLElement).dataset["day"]).find((d) => d !== undefined);
+/** The element below a pointer that stands for a day. */
+export const dayBelow = (x: number, y: number): HTMLElement | undefined =>
+  document.elementsFromPoint(x, y).find((e) => (e as HTMLElement).dataset["day"] !== undefined) as HTMLElement | undefined;
 
 /** The days that are being dragged over in the month. */
 export const over = signal<{ first: Day; last: Day } | null>(null);
@@ -116,10 +116,10 @@ export const over = signal<{ first: Day; last: Day } | null>(null);
 export function beginDayDrag(e: PointerEvent, s: Shown | null, done: (from: Day, to: Day) => void): void {
   if (e.button !== 0 || e.pointerType === "touch" || (s && !mayWrite(s.shelf))) return;
   e.stopPropagation();
-  const from = dayBelow(e.clientX, e.clientY);
+  const from = dayBelow(e.clientX, e.clientY)?.dataset["day"];
   if (!from) return;
   const move = (m: PointerEvent) => {
-    const to = dayBelow(m.clientX, m.clientY);
+    const to = dayBelow(m.clientX, m.clientY)?.dataset["day"];
     if (!to || (!over.value && to === from)) return;
     const by = daysBetween(from, to);
     over.value = s ? { first: addDays(s.first, by), last: addDays(s.last, by) } : { first: to < from ? to : from, last: to < from ? from : to };

@@ -19,13 +19,11 @@ import { tk } from "../../text/calendar";
 import { Frame } from "../above";
 import { Recipients } from "../recipients";
 import { Icon } from "../icons";
+import { AlertSelect } from "./alert";
 import { FreeTimes } from "./free";
 import { askScope, deleteEvent, tell, type Begun } from "./open";
 import { RepeatFields } from "./repeat";
 import { Rooms } from "./rooms";
-import { alertText } from "./words";
-
-const alerts = [0, 5, 10, 15, 30, 60, 120, 1440, 2880, 10_080];
 
 /** The person closed the editor though something was changed: they are asked. */
 const asked = signal(false);
@@ -87,11 +85,7 @@ export function Editor({ of, shown }: { of: Begun; shown: Shown | undefined }) {
           <label class="field"><span>{tk("calendarOf")}</span>
             <select value={f.calendar} onChange={(e) => set({ calendar: e.currentTarget.value })}>{shelves.value.filter((s) => s.account === of.account && (mayWrite(s) || s.id === f.calendar)).map((s) => <option key={s.id} value={s.id}>{s.name}</option>)}</select></label>
           {!of.partly && <label class="field"><span>{tk("alert")}</span>
-            <select value={String(f.alert)} onChange={(e) => set({ alert: e.currentTarget.value === "none" || e.currentTarget.value === "asBefore" ? e.currentTarget.value : Number(e.currentTarget.value) })}>
-              <option value="none">{tk("alertNone")}</option>
-              {alerts.concat(typeof f.alert === "number" && !alerts.includes(f.alert) ? [f.alert] : []).map((m) => <option key={m} value={String(m)}>{alertText(m)}</option>)}
-              {first.alert === "asBefore" && <option value="asBefore">{tk("alertKept")}</option>}
-            </select></label>}
+            <AlertSelect value={f.alert} before={first.alert} set={(alert) => set({ alert })} /></label>}
           <label class="field"><span>{tk("showAs")}</span>
             <select value={f.free ? "free" : "busy"} onChange={(e) => set({ free: e.currentTarget.value === "free" })}><option value="busy">{tk("busy")}</option><option value="free">{tk("free")}</option></select></label>
           <label class="check"><input type="checkbox" checked={f.private} onChange={(e) => set({ private: e.currentTarget.checked })} />{tk("private")}</label>

@@ -8,6 +8,7 @@ import { taskOf } from "../../state/tasks";
 import { tk } from "../../text/calendar";
 import { tt } from "../../text/tasks";
 import { asking, deleteEvent, editEvent, moveDays, moveEvent, newEvent, opened, openEvent } from "./open";
+import { chooseList, shiftTask } from "./taskdrag";
 import { deleteTask, newTask, openTask, tickTask } from "./taskopen";
 import { day, days, paged, showView, stepDay, today, view, type View } from "./view";
 
@@ -38,8 +39,10 @@ function stepEvent(by: number): void {
 
 const quarter = 15 * 60_000;
 
-/** Moves the event that has the focus, or changes its length, by a key with Alt. */
+/** Moves the event or the task that has the focus, or changes its length, by a key with Alt. */
 function shift(minutes: number, dayCount: number, length: boolean): void {
+  const x = task();
+  if (x) return dayCount !== 0 ? shiftTask(x, dayCount) : undefined;
   const s = concerned();
   if (!s || !mayWrite(s.shelf)) return;
   if (dayCount !== 0) return moveDays(s, dayCount);
@@ -74,6 +77,7 @@ export const keys: KeyGroup[] = [
       { keys: ["/"], text: () => tk("keyQuick"), run: () => document.getElementById("quick")?.focus() },
       { keys: ["ArrowUp", "ArrowDown"], text: () => tk("keyEvents"), run: (key) => (view.value === "tasks" ? stepTask : stepEvent)(key === "ArrowUp" ? -1 : 1) },
       { keys: ["y"], text: () => tt("keyDone"), run: () => { const s = task(); if (s) void tickTask(s, !s.done); } },
+      { keys: ["v"], text: () => tt("keyList"), run: () => { const s = task(); if (s) chooseList(s, document.activeElement!); } },
       { keys: ["Enter", "o"], text: () => tk("keyOpen"), run: () => { const x = task(); if (x) return openTask(x); const s = concerned(); if (s) openEvent(s, document.activeElement); } },
       { keys: ["e"], text: () => tk("edit"), run: () => { const x = task(); if (x) return openTask(x); const s = concerned(); if (s && mayWrite(s.shelf)) void editEvent(s); } },
       { keys: ["Alt+ArrowUp", "Alt+ArrowDown"], text: () => tk("keyShift"), run: (key) => shift(key.endsWith("Up") ? -1 : 1, 0, false) },

@@ -24,6 +24,7 @@ import { Month } from "./month";
 import { asking, begun, editEvent, feedOf, newEvent, opened } from "./open";
 import { QuickEntry } from "./quick";
 import { CalendarSide } from "./side";
+import { daysTake } from "./taskdrag";
 import { newTask } from "./taskopen";
 import { QuickTaskEntry, Tasks } from "./tasks";
 import { day, days, heading, paged, showView, today, view, viewName, views } from "./view";
@@ -47,7 +48,7 @@ export function CalendarPage() {
       <Top page="calendar">{view.value === "tasks" ? <QuickTaskEntry /> : <QuickEntry />}</Top>
       {sideOpen.value && <button class="veil" aria-label={t("close")} onClick={() => (sideOpen.value = false)} />}
       <CalendarSide />
-      <main class="pane calendar-view" aria-busy={loading.value}>
+      <main class="pane calendar-view" {...daysTake} aria-busy={loading.value}>
         <Bar />
         {!offers(capability) && <p class="notice">{tk("notOffered")}</p>}
         {days.value.some((d) => missing.value.has(d.slice(0, 7))) && <p class="notice" role="status">{tk("offlineMonth")}</p>}

@@ -9,6 +9,7 @@ import { addDays, type Day } from "../../state/days";
 import { firstFitting, readRepeat, rulesOf, shiftSeries, type Repeat } from "../../state/recur";
 import { closeQuery } from "../../state/route";
 import { changeTask, createTask, defaultList, mayWriteList, moveTask, openTasks, readTask, taskLists, taskOf, type ShownTask, type TaskPatch } from "../../state/tasks";
+import { alertAt, readAlert } from "../../state/written";
 import { instant, isZone, localTime } from "../../state/zone";
 import { t } from "../../text";
 import { tk } from "../../text/calendar";
@@ -17,6 +18,7 @@ import { Frame } from "../above";
 import { Icon } from "../icons";
 import { tell } from "./open";
 import { RepeatFields } from "./repeat";
+import { AlertSelect } from "./alert";
 import { deleteTask, dueAt, dueText, messageOf, openMessage } from "./taskopen";
 import { today } from "./view";
 
@@ -29,6 +31,8 @@ interface Form {
   progress: Progress;
   notes: string;
   repeat: Repeat;
+  /** Minutes before it is due, "none", or "asBefore" for what the editor has no words for. */
+  alert: number | "none" | "asBefore";
 }
 
 const priorities = [{ n: 0, text: "priorityNone" }, { n: 1, text: "priorityHigh" }, { n: 5, text: "priorityMedium" }, { n: 9, text: "priorityLow" }] as const;
@@ -45,7 +49,7 @@ function dueOf(task: Task): { day: Day | ""; time: string } {
 function formOf(task: Task | undefined, list: string): Form {
   const { day, time } = task ? dueOf(task) : { day: "" as const, time: "" };
   const start = task?.start?.slice(0, 10) ?? (day || today.value);
-  return { title: task?.title ?? "", list, day, time, priority: task?.priority ?? 0, progress: task?.progress ?? "needs-action", notes: task?.description ?? "", repeat: readRepeat(task?.recurrenceRules, start) };
+  return { title: task?.title ?? "", list, day, time, priority: task?.priority ?? 0, progress: task?.progress ?? "needs-action", notes: task?.description ?? "", repeat: readRepeat(task?.recurrenceRules, start), alert: readAlert(task?.alerts, "end") };
 }
 
 const minutesOf = (time: string): number | undefined => (time ? Number(time.slice(0, 2)) * 60 + Number(time.slice(3, 5)) : undefined);
@@ -69,8 +73,10 @@ function changes(was: Task | undefined, first: Form, f: Form): TaskPatch | undef
   const times = timesOf(was, first, f);
   if (!times) return undefined;
   const progress = f.progress === first.progress ? {} : { progress: f.progress, percentComplete: f.progress === "completed" ? 100 : null };
+  const alert = f.day ? f.alert : "none"; // never due, never told
+  const alerts = alert === first.alert || alert === "asBefore" ? {} : { alerts: alert === "none" ? null : alertAt(alert, "end") };
   return {
-    ...(f.title.trim() === first.title ? {} : { title: f.title.trim() }), ...(f.notes === first.notes ? {} : { description: f.notes }),
+    ...alerts, ...(f.title.trim() === first.title ? {} : { title: f.title.trim() }), ...(f.notes === first.notes ? {} : { description: f.notes }),
     ...(f.priority === first.priority ? {} : { priority: f.priority }), ...progress, ...times,
   };
 }
@@ -133,6 +139,7 @@ function Fields({ s, task }: { s: ShownTask | undefined; task: Task | undefined 
           <label class="field"><span>{tt("priority")}</span><select value={f.priority} disabled={!may} onChange={(e) => set({ priority: Number(e.currentTarget.value) })}>{priorities.map((p) => <option key={p.n} value={p.n}>{tt(p.text)}</option>)}{!priorities.some((p) => p.n === f.priority) && <option value={f.priority}>{f.priority}</option>}</select></label>
           {task && !s?.repeats && <label class="field"><span>{tt("progress")}</span><select value={f.progress} disabled={!may} onChange={(e) => set({ progress: e.currentTarget.value as Progress })}>{(states.includes(f.progress) ? states : [...states, f.progress]).map((p) => <option key={p} value={p}>{tt(p)}</option>)}</select></label>}
           <label class="field"><span>{tt("list")}</span><select value={chosen} disabled={!may} onChange={(e) => set({ list: e.currentTarget.value })}>{(lists.some((l) => l.key === chosen) || !s ? lists : [s.list, ...lists]).map((l) => <option key={l.key} value={l.key}>{l.name}{l.owner && ` · ${l.owner}`}</option>)}</select></label>
+          {f.day && <label class="field"><span>{tk("alert")}</span><AlertSelect value={f.alert} before={first.alert} at={tt("alertDue")} disabled={!may} set={(alert) => set({ alert })} /></label>}
         </div>
         {may && f.day && <RepeatFields repeat={f.repeat} first={f.day} set={(repeat) => set({ repeat: repeat.until < f.day ? { ...repeat, until: addDays(f.day as Day, 90) } : repeat })} asBefore={first.repeat.kind === "asBefore"} />}
         <label class="field"><span>{tt("notes")}</span><textarea rows={4} value={f.notes} disabled={!may} onInput={(e) => set({ notes: e.currentTarget.value })} /></label>

@@ -12,6 +12,7 @@ import { tt } from "../../text/tasks";
 import type { Problem } from "../../state/events";
 import { Icon } from "../icons";
 import { tell } from "./open";
+import { listTakes } from "./taskdrag";
 
 const words = (p: Problem | undefined) => (p ? (p.offline ? tk("offlineChange") : "text" in p ? t("refusedByServer", p.text) : tk("cannotMove")) : undefined);
 
@@ -32,7 +33,7 @@ export function TaskLists() {
 
 function Line({ l }: { l: Listed }) {
   return (
-    <li class="shelf" style={{ "--hue": l.hue }}>
+    <li class="shelf" {...listTakes(l)} style={{ "--hue": l.hue }}>
       <label><input type="checkbox" checked={l.isVisible} onChange={(e) => void showList(l, e.currentTarget.checked).then((p) => p && tell(p))} /><span class="name">{l.name}</span>{!mayWriteList(l) && <Icon name="lock" />}</label>
       {l.owner === "" && <button class="tool" aria-label={tt("listMenu", l.name)} title={tt("listMenu", l.name)} onClick={(e) => listMenu(e.currentTarget, l)}><Icon name="more" /></button>}
     </li>

@@ -5,6 +5,7 @@ import { tk } from "../../text/calendar";
 import { tt } from "../../text/tasks";
 import { Icon } from "../icons";
 import { Mark, standingText } from "../unsaved";
+import { draggable } from "./taskdrag";
 import { dueText, messageOf, nameOf, openTask, tickTask } from "./taskopen";
 import { dayText, timeText, today } from "./view";
 import { addDays } from "../../state/days";
@@ -30,7 +31,7 @@ export function TaskRow({ s }: { s: ShownTask }) {
   const p = priorityOf(s.task.priority);
   const late = !s.done && !!s.day && s.day < today.value;
   return (
-    <li class={`task ${s.done ? "done" : ""}`} style={{ "--hue": s.list.hue }}>
+    <li class={`task ${s.done ? "done" : ""}`} {...draggable(s)} style={{ "--hue": s.list.hue }}>
       <Check s={s} />
       <button class="task-open" data-task={s.key} aria-label={labelOf(s)} onClick={() => openTask(s)}>
         <span class="what" dir="auto">{p && <b class={`priority ${p.toLowerCase()}`} title={tt(`priority${p}`)}>{p === "High" ? "!!" : p === "Medium" ? "!" : "↓"}</b>}{nameOf(s)}</span>
@@ -51,7 +52,7 @@ export function TaskRow({ s }: { s: ShownTask }) {
 /** A task on its day, above the hours or in the agenda. */
 export function TaskChip({ s, look, style }: { s: ShownTask; look: string; style?: Record<string, string | number> }) {
   return (
-    <div class={`event task-chip ${look} ${s.done ? "done" : ""}`} style={{ "--hue": s.list.hue, ...style }}>
+    <div class={`event task-chip ${look} ${s.done ? "done" : ""}`} {...draggable(s)} style={{ "--hue": s.list.hue, ...style }}>
       <Check s={s} />
       <button data-task={s.key} aria-label={labelOf(s)} title={`${nameOf(s)}\n${dueText(s)}`} onClick={(e) => { e.stopPropagation(); openTask(s); }}>
         {s.at !== undefined && <span class="at">{timeText(s.at)}</span>}<span class="what" dir="auto">{nameOf(s)}</span><Mark of={s.standing} />

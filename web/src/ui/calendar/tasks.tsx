@@ -9,6 +9,7 @@ import { tk } from "../../text/calendar";
 import { tt, type TaskText } from "../../text/tasks";
 import { Icon } from "../icons";
 import { localAt } from "./open";
+import { dragged } from "./taskdrag";
 import { addAtOnce, dueAt } from "./taskopen";
 import { TaskRow } from "./taskparts";
 import { viewZone } from "../../state/calendars";
@@ -25,6 +26,12 @@ function groupOf(s: ShownTask): (typeof groups)[number] {
   return s.day <= addDays(today.value, 7) ? "dueWeek" : "dueLater";
 }
 
+/** Groups of one day, and of none: a task can be dropped on each, also where it is not in the list. */
+const dayGroups = ["dueToday", "dueTomorrow", "dueNone"] as const;
+
+/** The day that a group stands for, "" for none; undefined: several days. */
+const dayOf = (g: (typeof groups)[number]) => (g === "dueToday" ? today.value : g === "dueTomorrow" ? addDays(today.value, 1) : g === "dueNone" ? "" : undefined);
+
 export function Tasks() {
   const all = listedTasks.value;
   const open = all.filter((s) => !s.done), done = all.filter((s) => s.done).sort((a, b) => (b.task.progressUpdated ?? "").localeCompare(a.task.progressUpdated ?? ""));
@@ -34,7 +41,7 @@ export function Tasks() {
       {groups.map((g) => {
         const list = open.filter((s) => groupOf(s) === g);
         return list.length === 0 ? null : (
-          <section key={g} aria-label={tt(g)}>
+          <section key={g} aria-label={tt(g)} data-day={dayOf(g)}>
             <h2 class={g === "overdue" ? "late" : ""}>{tt(g)} <span class="quiet">{list.length}</span></h2>
             <ul>{list.map((s) => <TaskRow key={s.key} s={s} />)}</ul>
           </section>
@@ -42,6 +49,7 @@ export function Tasks() {
       })}
       {open.length === 0 && !unknownTasks.value && <div class="nothing"><Icon name="check" /><b>{tt("nothingToDo")}</b><p class="quiet">{tt("nothingHint")}</p></div>}
       {done.length > 0 && <details class="done-tasks"><summary>{tt("showDone", done.length)}</summary><ul>{done.map((s) => <TaskRow key={s.key} s={s} />)}</ul></details>}
+      {dragged.value && <div class="drop-days" aria-hidden="true">{dayGroups.map((g) => <span key={g} data-day={dayOf(g)}>{tt(g)}</span>)}</div>}
     </div>
   );
 }
