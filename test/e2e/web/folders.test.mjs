@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { browser, deliver, open, row, signIn } from "./world.mjs";
+import { browser, deliver, inChromium, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -120,7 +120,7 @@ test("a folder that is deleted is in Trash with its mail, comes back by undo, an
   assert.deepEqual(page.wrong, []);
 });
 
-test("a folder is deleted, and brought back, without a network too", async () => {
+test("a folder is deleted, and brought back, without a network too", inChromium("offline"), async () => {
   const page = await open();
   await signIn(page, "bob");
   await make(page, "Offline away");
@@ -163,7 +163,7 @@ test("mail in Trash is destroyed after a question alone", async () => {
   assert.deepEqual(page.wrong, []);
 });
 
-test("a change that the server refuses is undone on the screen", async () => {
+test("a change that the server refuses is undone on the screen", inChromium("bodies of requests"), async () => {
   const page = await open();
   await signIn(page, "bob");
   await make(page, "Stays here");

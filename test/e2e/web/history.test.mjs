@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { base, begin, browser, deliver, open, row, signIn } from "./world.mjs";
+import { base, begin, browser, deliver, inChromium, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -232,7 +232,7 @@ test("on a telephone Back closes the message, the folders and a sheet, and retur
   assert.deepEqual(page.wrong, []);
 });
 
-test("signing in and a lost network keep the address", async () => {
+test("signing in and a lost network keep the address", inChromium("offline"), async () => {
   const page = await open();
   await page.goto(`${base}/mail/sent?open=settings`);
   await page.fill("input[name=user]", "bob");

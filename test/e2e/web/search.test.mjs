@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { barriers, base, browser, deliver, open, row, signIn } from "./world.mjs";
+import { barriers, base, browser, deliver, inChromium, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -134,7 +134,7 @@ test("the box suggests operators, people, folders and recent searches", async ()
   await page.context().close();
 });
 
-test("offline a search finds in what is here and says so", async () => {
+test("offline a search finds in what is here and says so", inChromium("offline"), async () => {
   const page = await open();
   await signIn(page);
   await ready(page);

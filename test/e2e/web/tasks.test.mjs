@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, base, browser, deliver, open, row, signInAt } from "./world.mjs";
+import { barriers, base, browser, deliver, inChromium, open, row, signInAt } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -199,7 +199,7 @@ test("a task from a message leads back to it", async () => {
   await page.context().close();
 });
 
-test("tasks are read without the server; a change waits", async () => {
+test("tasks are read without the server; a change waits", inChromium("offline"), async () => {
   const page = await open();
   await signInAt(page, "/calendar/tasks", ".tasks");
   await enter(page, "Read offline");
@@ -243,7 +243,7 @@ test("nobody is kept out: in light, in dark and on a telephone, by keys", async 
   }
 });
 
-test("a task moves to another list and another day by dragging and by keys; each is undone", async () => {
+test("a task moves to another list and another day by dragging and by keys; each is undone", inChromium("dragging"), async () => {
   const page = await open();
   await signInAt(page, "/calendar/tasks", ".tasks", "bob");
   await page.click(".side button[aria-label='New task list']");

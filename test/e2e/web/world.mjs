@@ -22,6 +22,13 @@ export const browser = await (firefox ? playwright._bidiFirefox.launch({ channel
 }));
 
 /**
+ * The options of a test that needs what playwright-core has in Chromium alone: over WebDriver BiDi a browser cannot be taken offline, the
+ * bodies of its requests are not seen, a drag ends when it has begun, and there are no double clicks, touches, file choosers, downloads
+ * and DevTools. Firefox itself takes no paste that a script makes, and makes no touches on a desktop.
+ */
+export const inChromium = (what) => (firefox ? { skip: `${what}: Chromium alone` } : {});
+
+/**
  * A page of a browser of its own; what goes wrong in it is in page.wrong, what it asks other servers for in page.foreign. Without a
  * worker each request goes over the network.
  */
