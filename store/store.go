@@ -62,9 +62,9 @@ type Options struct {
 	ObjectSize int
 	// Databases is the maximum number of databases kept open (2,000).
 	Databases int
-	// FloorBytes and FloorPercent define the least free space; the greater of the two applies. The percentage is that of
-	// the device, of which at most 100 GB count. Below it writes are refused. If both are 0 the defaults are 1 GB and 5 %. A negative value counts as 0; if neither is positive, there
-	// is no floor.
+	// FloorBytes and FloorPercent define the least free space; the greater of the two applies. Below it writes are
+	// refused. The percentage is that of the device, of which at most 100 GB count. If both are 0 the defaults are 1 GB
+	// and 5 %. A negative value counts as 0; if neither is positive, there is no floor.
 	FloorBytes   int64
 	FloorPercent int
 	// Ballast is the size of a file that is deleted when space runs out despite the floor (64 MB; negative: none).

@@ -85,7 +85,8 @@ func TestProbesOfTheProgram(t *testing.T) {
 	s.Doublet("event", "comment", id, "a typing error")
 	// A threshold takes effect at once.
 	settings := filepath.Join(s.Data, "doublet.toml")
-	if err := os.WriteFile(settings, []byte("[probes]\nlimits = \"DiskSpace.low=100% DiskSpace.high=0\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(settings, []byte("[probes]\nlimits = \"DiskSpace.low=100% DiskSpace.high=0\"\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.Doublet("config", "apply")

@@ -49,8 +49,8 @@ func Need(t testing.TB, programs ...string) []string {
 	return paths
 }
 
-// Missing skips a test for want of something other than a program of programs.txt: "the Debian package python3-dkim". In
-// CI it fails the test. why is what its absence showed.
+// Missing skips a test for want of something other than a program of programs.txt: "the Debian package python3-dkim".
+// In CI it fails the test. why is what its absence showed.
 func Missing(t testing.TB, what, why string) {
 	t.Helper()
 	if os.Getenv("EXTERNAL") == "required" {
