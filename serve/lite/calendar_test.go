@@ -280,12 +280,13 @@ func TestMailedInvitation(t *testing.T) {
 			"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:-//far\nMETHOD:REQUEST\nBEGIN:VEVENT\nUID:" + uid +
 			"\nDTSTAMP:20260101T000000Z\nDTSTART:20260310T100000Z\nDTEND:20260310T110000Z\nSUMMARY:Far away\n" +
 			"ORGANIZER;CN=Eve:mailto:eve@far.example\nATTENDEE;PARTSTAT=NEEDS-ACTION:mailto:alice@example.com\n" +
+			"ATTACH;FILENAME=map.png;ENCODING=BASE64;VALUE=BINARY:AAAA\n"+
 			"ATTENDEE;PARTSTAT=ACCEPTED:mailto:eve@far.example\nEND:VEVENT\nEND:VCALENDAR\n"
 	}
 	id := w.put("alice", "INBOX", invitation("far1", "Eve <eve@far.example>"))
 	b := w.signed("alice").berlin()
 	b.get(pathRead + "?m=" + id)
-	b.want(200, "Far away", "Tue, Mar 10, 11:00–12:00 CET", "Organizer: <bdi>Eve", "2 people")
+	b.want(200, "Far away", "Tue, Mar 10, 11:00–12:00 CET", "Organizer: <bdi>Eve", "2 people", "map.png")
 	b.lacks("Open in the calendar", "not from the organizer")
 	b.send("Accept", nil, "do", "accepted")
 	b.want(200, "Your answer is sent", "You accepted", "Open in the calendar")
