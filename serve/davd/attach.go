@@ -36,7 +36,7 @@ type attaching struct {
 func readAttaching(query url.Values) (a attaching, err error) {
 	action, rid, id := query["action"], query["rid"], query["managed-id"]
 	if len(action) != 1 || !slices.Contains([]string{attachmentAdd, attachmentUpdate, attachmentRemove}, action[0]) {
-		return a, fail(http.StatusForbidden, "<C:valid-action-parameter/>", "action is not known")
+		return a, fail(http.StatusForbidden, "<C:valid-action/>", "action is not known")
 	}
 	a.action = action[0]
 	if len(rid) > 0 {
@@ -55,8 +55,8 @@ func readAttaching(query url.Values) (a attaching, err error) {
 }
 
 var (
-	errRID       = fail(http.StatusForbidden, "<C:valid-rid-parameter/>", "rid names no instance of the entry")
-	errManagedID = fail(http.StatusForbidden, "<C:valid-managed-id-parameter/>",
+	errRID       = fail(http.StatusForbidden, "<C:valid-rid/>", "rid names no instance of the entry")
+	errManagedID = fail(http.StatusForbidden, "<C:valid-managed-id/>",
 		"managed-id names no attachment of the entry")
 	errAttachmentSize = fail(http.StatusForbidden, "<C:max-attachment-size/>", "attachment is too large")
 )
@@ -172,6 +172,7 @@ func nameOfFile(disposition string) string {
 // download answers GET and HEAD of a managed attachment: rest is its path behind groupware.AttachmentPath. The answer
 // is no page of this server, since anybody who may write in a calendar chose the content.
 //
+// Implements: RFC 8607 §3.8 Updating Attachments via PUT: refused at the attachment
 // Implements: RFC 8607 §3.10 Retrieving Attachments
 func download(q *request, rest string) error {
 	if q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {

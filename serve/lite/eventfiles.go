@@ -1,9 +1,12 @@
 package lite
 
 import (
+	"cmp"
+	"encoding/base64"
 	"errors"
 	"mime"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"doublet/calendar"
@@ -18,7 +21,8 @@ type eventFile struct {
 	ID, Name, Size, Href string
 }
 
-// eventFiles lists the attachments of an event or instance: those that the server keeps, and links to pages of others.
+// eventFiles lists the attachments of an event or instance: those that the server keeps, those in the text of the event,
+// and links to pages of others.
 func (v *visit) eventFiles(page *eventPage, x *found, organizes bool) {
 	c := x.part()
 	for i := range c.Properties {
@@ -26,18 +30,47 @@ func (v *visit) eventFiles(page *eventPage, x *found, organizes bool) {
 		if p.Name != "ATTACH" || len(page.Files) == groupware.MaxAttachments {
 			continue
 		}
+		name := fit(p.Param("FILENAME"), 80, 120)
 		if a := x.attachment(calendar.ManagedID(p)); a != nil {
 			page.Files = append(page.Files, eventFile{a.ID, fit(a.Name, 80, 120), size(float64(a.Size)),
 				v.at(pathEvent, "e", page.ID, "file", a.ID)})
+		} else if inText(p) {
+			page.Files = append(page.Files, eventFile{"", groupware.FileName(name),
+				size(float64(base64.StdEncoding.DecodedLen(len(p.Value)))),
+				v.at(pathEvent, "e", page.ID, "at", page.Instance, "file", inTextPrefix+strconv.Itoa(i))})
 		} else if u, err := url.Parse(p.Value); err == nil && u.Scheme == "https" && len(p.Value) <= 500 {
-			page.Files = append(page.Files, eventFile{Name: fit(p.Param("FILENAME"), 80, 120), Href: p.Value})
-		}
-		if last := len(page.Files) - 1; last >= 0 && page.Files[last].Name == "" {
-			page.Files[last].Name = clip(page.Files[last].Href, 80)
+			page.Files = append(page.Files, eventFile{Name: cmp.Or(name, clip(p.Value, 80)), Href: p.Value})
 		}
 	}
 	page.MayAttach = x.may(note.Write) && organizes
 	page.MaxFile = size(groupware.MaxAttachment)
+}
+
+// inTextPrefix begins the name of an attachment in the text of an event, in an address of this door. The number of its
+// line in the component follows.
+const inTextPrefix = "line"
+
+// inText reports whether a line ATTACH holds the attachment itself: so it came by mail.
+func inText(p *ical.Property) bool {
+	return p.Name == "ATTACH" && strings.EqualFold(p.Param("ENCODING"), "BASE64")
+}
+
+// lineFile serves an attachment in the text of an event to save.
+func (v *visit) lineFile(x *found, number string) error {
+	i, err := strconv.Atoi(number)
+	c := x.part()
+	if err != nil || i < 0 || i >= len(c.Properties) || !inText(&c.Properties[i]) {
+		return errNotFound
+	}
+	content, err := base64.StdEncoding.DecodeString(c.Properties[i].Value)
+	if err != nil {
+		return errNotFound
+	}
+	v.foreign("application/octet-stream", mime.FormatMediaType("attachment", map[string]string{
+		"filename": groupware.FileName(c.Properties[i].Param("FILENAME"))}), int64(len(content)))
+	return v.send(int64(len(content)), func(dst []byte, off, n int64) ([]byte, error) {
+		return append(dst, content[off:min(off+n, int64(len(content)))]...), nil
+	})
 }
 
 // attachment returns the attachment of the entry with an id, nil for none.
@@ -55,6 +88,9 @@ func (v *visit) eventFile(p *planner) error {
 	x, err := p.event()
 	if err != nil {
 		return err
+	}
+	if number, ok := strings.CutPrefix(v.form.Get("file"), inTextPrefix); ok {
+		return v.lineFile(x, number)
 	}
 	if x.attachment(v.form.Get("file")) == nil {
 		return errNotFound
