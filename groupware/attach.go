@@ -150,8 +150,8 @@ func FileName(name string) string {
 	return name
 }
 
-// MediaType returns the media type of an attachment for one that a client sent, application/octet-stream for one that is
-// malformed or longer than 200 bytes.
+// MediaType returns the media type of an attachment for one that a client sent: application/octet-stream for one that
+// is malformed or longer than 200 bytes.
 func MediaType(s string) string {
 	kind, params, err := mime.ParseMediaType(s)
 	if err == nil && strings.Contains(kind, "/") {
@@ -162,8 +162,8 @@ func MediaType(s string) string {
 	return "application/octet-stream"
 }
 
-// NewAttachment stores the bytes of a new attachment, with the FileName and MediaType of what the client sent. The caller must call Release when the updates that use it have
-// ended. Errors match ErrTooLarge.
+// NewAttachment stores the bytes of a new attachment, with FileName(name) and MediaType(kind). The caller must call
+// Release when the updates that use it have ended. Errors match ErrTooLarge.
 func (s *Service) NewAttachment(ctx context.Context, name, kind string, content []byte) (*Attachment, error) {
 	if len(content) > MaxAttachment {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(content), MaxAttachment)

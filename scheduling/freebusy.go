@@ -40,8 +40,8 @@ type FreeTime struct {
 
 // FreeBusy answers a VFREEBUSY request for the people that it names. who asks, and is the person self. Busy times come
 // from the replica of this server where another one leads the mail file, and from another server where this one has no
-// replica; the reply has a COMMENT if the server that leads it does not answer. Errors match ErrRequest, ErrOrganizer or
-// itip.ErrTooMany.
+// replica; the reply has a COMMENT if the server that leads it does not answer. Errors match ErrRequest, ErrOrganizer
+// or itip.ErrTooMany.
 //
 // Implements: RFC 5546 §3.3.2 REQUEST of VFREEBUSY
 // Implements: RFC 6638 §5 Request for Busy Time Information
@@ -137,8 +137,8 @@ func (s *Service) requestStatus(b *Busy, address string) string {
 //
 // Implements: RFC 5546 §3.3.3 REPLY of VFREEBUSY
 func freeBusyReply(ask *ical.Component, p *ical.Property, from, to, now time.Time, busy *Busy) []byte {
-	whole, err := ical.Parse(calendar.AppendFreeBusy(nil, from, to, now, busy.Periods, busy.Comment()), ical.Limits{Size: 16 << 20,
-		Lines: 100_000, Depth: 3})
+	whole, err := ical.Parse(calendar.AppendFreeBusy(nil, from, to, now, busy.Periods, busy.Comment()),
+		ical.Limits{Size: 16 << 20, Lines: 100_000, Depth: 3})
 	if err != nil {
 		return nil
 	}

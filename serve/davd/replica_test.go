@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestFreeFromReplica checks that busy times from a replica say that the server of the primary is away: in the answer of
-// the outbox, and in that of a calendar.
+// TestFreeFromReplica checks that busy times from a replica say that the server of the primary is away: in the answer
+// of the outbox, and in that of a calendar.
 //
 // Implements: RFC 5545 §3.8.1.4 COMMENT in VFREEBUSY
 func TestFreeFromReplica(t *testing.T) {
@@ -15,8 +15,8 @@ func TestFreeFromReplica(t *testing.T) {
 	w := openWorld(t, 0)
 	w.do("bob", "PUT", "/dav/calendars/bob@example.com/calendar/a.ics", event("a", "DURATION:PT1H\n"))
 	ask := func() string {
-		return strings.ReplaceAll(w.do("alice", "POST", home+"outbox/", "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nMETHOD:REQUEST\r\n"+
-			"BEGIN:VFREEBUSY\r\nUID:f\r\nDTSTAMP:20260101T000000Z\r\nDTSTART:20260105T000000Z\r\n"+
+		return strings.ReplaceAll(w.do("alice", "POST", home+"outbox/", "BEGIN:VCALENDAR\r\nVERSION:2.0\r\n"+
+			"METHOD:REQUEST\r\nBEGIN:VFREEBUSY\r\nUID:f\r\nDTSTAMP:20260101T000000Z\r\nDTSTART:20260105T000000Z\r\n"+
 			"DTEND:20260206T000000Z\r\nORGANIZER:mailto:alice@example.com\r\nATTENDEE:mailto:bob@example.com\r\n"+
 			"END:VFREEBUSY\r\nEND:VCALENDAR\r\n", "Content-Type: text/calendar").Body.String(), "\r\n ", "") +
 			w.do("bob", "REPORT", "/dav/calendars/bob@example.com/calendar/", `<C:free-busy-query xmlns:C="`+nsCalDAV+

@@ -32,6 +32,12 @@ func (c *call) openAttachment(a *Account, ref blobRef) (*blob, error) {
 	return storedBlob(body, x.Type), nil
 }
 
+// Bounds of the new attachments of one request: a request of a few kilobytes can name the same large blob many times.
+const (
+	maxNewAttachments = 500
+	maxNewBytes       = 256 << 20
+)
+
 // eventBlobs are the blobs of the managed attachments of events and tasks. The zero value shows them; one that has a
 // call makes new ones too.
 //
@@ -43,6 +49,9 @@ type eventBlobs struct {
 	// made holds the new attachments by blobId, name and type, so that another attempt, and each instance that follows
 	// a series, has the same one.
 	made map[string]*groupware.Attachment
+	// fresh counts those of the entry that changes, bytes the size of all.
+	fresh int
+	bytes int64
 	// used is set if a change named a blob: the client learns what its links became.
 	used bool
 }
@@ -83,6 +92,12 @@ func (b *eventBlobs) store(blobID, title, contentType string) (*groupware.Attach
 	if in.size > groupware.MaxAttachment {
 		return nil, &jmap.Error{Type: "tooLarge", Description: "An attachment has at most 10 MB."}
 	}
+	if b.fresh++; b.fresh > groupware.MaxAttachments {
+		return nil, groupware.ErrAttachments
+	}
+	if b.bytes += in.size; b.bytes > maxNewBytes || len(b.made) >= maxNewAttachments {
+		return nil, &jmap.Error{Type: "tooLarge", Description: "A request makes at most 500 attachments of 256 MB."}
+	}
 	if err := b.c.hold(in.size); err != nil {
 		return nil, err
 	}
@@ -116,7 +131,7 @@ func (b *eventBlobs) release() {
 
 // begin prepares for the changes of an entry, nil for a new one.
 func (b *eventBlobs) begin(e *groupware.Entry) {
-	b.have, b.used = nil, false
+	b.have, b.used, b.fresh = nil, false, 0
 	if e != nil {
 		b.have = e.Attachments
 	}

@@ -21,8 +21,8 @@ type eventFile struct {
 	ID, Name, Size, Href string
 }
 
-// eventFiles lists the attachments of an event or instance: those that the server keeps, those in the text of the event,
-// and links to pages of others.
+// eventFiles lists the attachments of an event or instance: those that the server keeps, those in the text of the
+// event, and links to pages of others.
 func (v *visit) eventFiles(page *eventPage, x *found, organizes bool) {
 	c := x.part()
 	for i := range c.Properties {
