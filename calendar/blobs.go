@@ -66,11 +66,9 @@ func withoutBlobs(links *jmap.Value) *jmap.Value {
 	if links.Kind() != jmap.Object {
 		return links
 	}
-	out := *links
-	for i := range links.Len() {
-		if v := links.At(i); v.Get(propBlob) != nil {
-			out = out.With(links.Name(i), v.Without(propBlob))
-		}
+	names, values := make([]string, links.Len()), make([]jmap.Value, links.Len())
+	for i := range names {
+		names[i], values[i] = links.Name(i), links.At(i).Without(propBlob)
 	}
-	return &out
+	return jmap.MakeObject(names, values)
 }

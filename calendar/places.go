@@ -309,8 +309,9 @@ func setLinks(e *event, old, want *jmap.Value) error {
 		managed[l.href] = ManagedID(l.line)
 	}
 	var out []ical.Property
+	before := membersOf(old.Get("links"))
 	err := entries(want, "links", func(id string, v *jmap.Value) error {
-		was := old.Get("links").Get(id)
+		was := before[id]
 		if l, stays := have[id]; stays && v.Equal(was) {
 			out = append(out, *l.line)
 			return nil

@@ -137,27 +137,28 @@ func (b *eventBlobs) begin(e *groupware.Entry) {
 	}
 }
 
-// appendLinks adds to the properties that the server set those whose blobs became managed attachments.
-func (x *eventSetting) appendLinks(out jmap.Value, e *groupware.Entry, o *calendar.Object, at *calendar.Occurrence,
-	changed *jmap.Value) (jmap.Value, error) {
+// withLinks adds to the properties that the server set in an event, which is written, those whose blobs became managed
+// attachments.
+func (x *eventSetting) withLinks(out jmap.Value, e *groupware.Entry, o *calendar.Object, at *calendar.Occurrence,
+	changed *jmap.Value) jmap.Value {
 	if !x.blobs.used {
-		return out, nil
+		return out
 	}
 	if at != nil {
 		one, ok := o.Instance(at.ID)
 		if !ok {
-			return out, nil
+			return out
 		}
 		at = &one
 	}
 	now, err := jmap.Parse(string(x.view.append(nil, e, o, at)), jmap.Bounds{})
 	if err != nil {
-		return out, err
+		return out // too large to be told in this answer: the client reads it
 	}
 	for _, name := range []string{"links", "recurrenceOverrides"} {
 		if v := now.Get(name); v != nil && changed.Get(name) != nil && !v.Equal(changed.Get(name)) {
 			out = out.With(name, *v)
 		}
 	}
-	return out, nil
+	return out
 }

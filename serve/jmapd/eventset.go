@@ -514,8 +514,8 @@ func (x *eventSetting) write(e *groupware.Entry, o *calendar.Object, at *calenda
 		return nil, err
 	}
 	x.touched[e.UNID] = true
-	if out, err = x.appendLinks(out, e, o, at, changed); err != nil || out.Len() == 0 {
-		return nil, err
+	if out = x.withLinks(out, e, o, at, changed); out.Len() == 0 {
+		return nil, nil
 	}
 	return out.Append(nil), nil
 }
