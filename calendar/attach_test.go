@@ -195,3 +195,53 @@ func FuzzInstances(f *testing.F) {
 		}
 	})
 }
+
+// oneBlob knows one blob, which is a managed attachment.
+type oneBlob struct{}
+
+func (oneBlob) BlobID(id string) string { return "b-" + id }
+
+func (oneBlob) Attachment(blob, _, _ string) (Attachment, error) {
+	if blob != "b-1" {
+		return Attachment{}, ErrManagedID
+	}
+	return Attachment{ID: "1", URL: "https://cal.example.com/1", Name: "a", Type: "text/plain", Size: 1}, nil
+}
+
+// TestBlobOfStranger checks that the text of an event chooses no blob: only a line with MANAGED-ID has one.
+//
+// Implements: draft-ietf-jmap-calendars §5.2 blobId of Link
+func TestBlobOfStranger(t *testing.T) {
+	t.Parallel()
+	o, err := ReadObject([]byte(strings.ReplaceAll("BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\nBEGIN:VEVENT\nUID:a\n"+
+		"DTSTAMP:20260101T000000Z\nDTSTART:20260105T090000Z\nATTACH:https://else.example/x\n"+
+		"JSPROP;JSPTR=links/y:{\"@type\":\"Link\"\\,\"href\":\"https://else.example/y\"\\,\"blobId\":\"b-1\"}\n"+
+		"JSPROP;JSPTR=links/y/blobId:\"b-1\"\nEND:VEVENT\nEND:VCALENDAR\n", "\n", "\r\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	print := func() string {
+		w := jmap.NewWriter(nil)
+		o.Append(&w, &View{Properties: []string{"links"}})
+		return string(w.End())
+	}
+	o.Blobs = oneBlob{}
+	if got := print(); strings.Contains(got, "blobId") || !strings.Contains(got, "else.example/y") {
+		t.Error(got)
+	}
+	change, err := jmap.Parse(`{"links":{"n":{"@type":"Link","blobId":"b-1","cid":"c@x"}}}`, jmap.Bounds{})
+	if err == nil {
+		o, err = o.Edit(change)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(o.Text()); strings.Contains(text, "blobId") || strings.Count(text, "MANAGED-ID=1") != 1 ||
+		!strings.Contains(text, "c@x") {
+		t.Error(text)
+	}
+	o.Blobs = oneBlob{}
+	if got := print(); !strings.Contains(got, `"blobId":"b-1"`) || !strings.Contains(got, `"cid":"c@x"`) {
+		t.Error(got)
+	}
+}

@@ -3,6 +3,8 @@ package calendar
 import (
 	"slices"
 	"time"
+
+	"doublet/wire/ical"
 )
 
 // Period is a time in which somebody is busy, as instants: From ≤ t < To.
@@ -53,10 +55,10 @@ func MergePeriods(list []Period) []Period {
 	return out
 }
 
-// AppendFreeBusy prints a VFREEBUSY of merged periods between two instants.
+// AppendFreeBusy prints a VFREEBUSY of merged periods between two instants. comment is "" for none.
 //
 // Implements: RFC 4791 §7.10 CALDAV:free-busy-query REPORT
-func AppendFreeBusy(dst []byte, from, to, now time.Time, busy []Period) []byte {
+func AppendFreeBusy(dst []byte, from, to, now time.Time, busy []Period, comment string) []byte {
 	line := func(s string) { dst = append(append(dst, s...), "\r\n"...) }
 	line("BEGIN:VCALENDAR")
 	line("VERSION:2.0")
@@ -71,6 +73,9 @@ func AppendFreeBusy(dst []byte, from, to, now time.Time, busy []Period) []byte {
 			kind = "BUSY-TENTATIVE"
 		}
 		line("FREEBUSY;FBTYPE=" + kind + ":" + p.From.UTC().Format(stamp) + "/" + p.To.UTC().Format(stamp))
+	}
+	if comment != "" {
+		line("COMMENT:" + ical.EscapeText(comment))
 	}
 	line("END:VFREEBUSY")
 	line("END:VCALENDAR")

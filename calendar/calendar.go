@@ -23,6 +23,8 @@ type event struct {
 	// sees reports whether the reader sees a participant with an address in lower case; nil means all. Owners are
 	// always seen.
 	sees func(address string) bool
+	// blobs are those of the managed attachments; nil: links have none.
+	blobs Blobs
 	// floating is the zone in which utcStart and utcEnd of an event without a zone are calculated; nil: they are not.
 	floating *ical.Zone
 }

@@ -35,6 +35,9 @@ func mayHold(tokens []string) bool {
 	if f == nil {
 		return isKept(tokens[0])
 	}
+	if tokens[0] == "links" && len(tokens) > 2 && tokens[2] == propBlob {
+		return false // it would show a stranger's choice of blob
+	}
 	return f.open && (len(tokens) > 1 || f.names[0] == "locale")
 }
 
@@ -53,6 +56,10 @@ func (e *event) withExtra(v *jmap.Value) *jmap.Value {
 			continue
 		}
 		if x, err := jmap.Parse(p.Text(), jmap.Bounds{Values: maxExtra, Depth: 20}); err == nil && !x.IsNull() {
+			if tokens[0] == "links" && len(tokens) == 2 {
+				next := x.Without(propBlob)
+				x = &next
+			}
 			all.put(tokens, x)
 		}
 	}

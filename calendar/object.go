@@ -33,6 +33,8 @@ type Object struct {
 	Parts  []*ical.Component
 	master bool
 	Series *Series
+	// Blobs are those that links are printed with, and that Edit may name in links. nil: links have no blobId.
+	Blobs Blobs
 }
 
 // Limits bound the objects of calendars. The door bounds their size.

@@ -214,7 +214,7 @@ func (x *overriding) part(master *jmap.Value, key string, patch *jmap.Value) (*i
 	}
 	one := x.o.event(c)
 	have := one.value()
-	want := *patched(instanceOf(master, key), patch)
+	want := *patched(x.emptied(instanceOf(master, key), patch), patch)
 	for _, v := range [...]*jmap.Value{master, have} { // what an override cannot change stays as the component has it
 		for i := range v.Len() {
 			if name := v.Name(i); !overridable(name) {
@@ -229,6 +229,21 @@ func (x *overriding) part(master *jmap.Value, key string, patch *jmap.Value) (*i
 	}
 	x.follow(c, !have.Equal(&want))
 	return c, nil
+}
+
+// emptied returns an instance with an empty object for each property that the change removes from the series and that
+// a patch puts a part into: an instance keeps the attachment of its own when the series loses its last one.
+func (x *overriding) emptied(instance, patch *jmap.Value) *jmap.Value {
+	for i := range patch.Len() {
+		tokens, ok := jmap.ParsePointer(patch.Name(i))
+		if !ok || len(tokens) < 2 || !instance.Get(tokens[0]).IsNull() ||
+			x.master.Get(tokens[0]).Kind() != jmap.Object {
+			continue
+		}
+		next := instance.With(tokens[0], *jmap.MakeObject(nil, nil))
+		instance = &next
+	}
+	return instance
 }
 
 // follow copies the class of the series to an instance if that has changed and, if the instance has changed, the

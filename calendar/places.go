@@ -280,6 +280,9 @@ func printLinks(e *event, w *jmap.Writer, _ func(string) bool) {
 			o.Object(l.id, func(o *jmap.Writer) {
 				o.Text("@type", "Link")
 				o.Text("href", l.href)
+				if id := e.blobID(l.line); id != "" {
+					o.Text(propBlob, id)
+				}
 				if kind := l.line.Param("FMTTYPE"); kind != "" {
 					o.Text("contentType", kind)
 				}
@@ -306,12 +309,19 @@ func setLinks(e *event, old, want *jmap.Value) error {
 		managed[l.href] = ManagedID(l.line)
 	}
 	var out []ical.Property
+	before := membersOf(old.Get("links"))
 	err := entries(want, "links", func(id string, v *jmap.Value) error {
-		if l, stays := have[id]; stays && v.Equal(old.Get("links").Get(id)) {
+		was := before[id]
+		if l, stays := have[id]; stays && v.Equal(was) {
 			out = append(out, *l.line)
 			return nil
 		}
-		p, err := linkOf(id, v)
+		p, attached, err := e.attach(id, v, was)
+		if attached || err != nil {
+			out = append(out, p)
+			return err
+		}
+		p, err = linkOf(id, v)
 		if m := managed[p.Value]; m != "" && p.Name == "ATTACH" { // the client describes it anew
 			p.SetParam(ParamManagedID, m)
 		}

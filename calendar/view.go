@@ -90,7 +90,7 @@ func (o *Object) zoneName() string {
 }
 
 func (o *Object) view(c *ical.Component, v *View) *event {
-	return &event{object: o.Whole, c: c, sees: v.Sees, floating: v.Floating}
+	return &event{object: o.Whole, c: c, sees: v.Sees, blobs: o.Blobs, floating: v.Floating}
 }
 
 // ofSeries lists properties that Append prints by itself, ofInstance those that AppendInstance does.

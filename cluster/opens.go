@@ -84,6 +84,29 @@ func (o *Opens) Elsewhere(db note.DatabaseID) bool {
 	return v.isElsewhere(o.catalogue.get(db), o.holdings.get(directory.ID))
 }
 
+// Silent reports that the server which is first in the order of preference of a database does not answer, and since
+// when: the time of its last answer, zero if there was none since this server started. Other replicas may lack what it
+// has changed since.
+func (o *Opens) Silent(db note.DatabaseID) (since time.Time, silent bool) {
+	return o.members.view().silent(o.catalogue.get(db))
+}
+
+// silent is Silent for the entry of a database, nil for one that the cluster does not have.
+func (v view) silent(e *Entry) (since time.Time, silent bool) {
+	if e == nil {
+		return since, false
+	}
+	for _, r := range e.Replicas {
+		if r.Server == v.self || v.alive(r.Server) {
+			return since, false
+		}
+		if p := v.peers[r.Server]; p != nil && r.State != gone && r.Incarnation != 0 {
+			return p.heard, true
+		}
+	}
+	return since, false
+}
+
 // Known reports whether the cluster has a database, here or elsewhere.
 func (o *Opens) Known(db note.DatabaseID) bool {
 	e := o.catalogue.get(db)

@@ -36,3 +36,38 @@ func TestStarting(t *testing.T) {
 		}
 	}
 }
+
+// TestSilent checks that a database counts as left alone by its first server only while that one does not answer.
+func TestSilent(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
+	self, lives, died, never := note.UNID{1}, note.UNID{2}, note.UNID{3}, note.UNID{4}
+	v := view{snapshot: &snapshot{peers: map[note.UNID]*peer{lives: {alive: true, heard: at.Add(time.Hour)},
+		died: {heard: at}, never: {}}}, self: self}
+	on := func(servers ...note.UNID) *Entry {
+		e := &Entry{}
+		for _, id := range servers {
+			e.Replicas = append(e.Replicas, Replica{Server: id, State: Serving, Incarnation: 1})
+		}
+		return e
+	}
+	unmade, left := on(died, self), on(died, lives)
+	unmade.Replicas[0].Incarnation, left.Replicas[0].State = 0, gone
+	for name, c := range map[string]struct {
+		e      *Entry
+		since  time.Time
+		silent bool
+	}{
+		"unknown": {}, "own": {e: on(self, died)}, "alive": {e: on(lives, died, self)},
+		"dead":          {on(died, self, lives), at, true},
+		"never heard":   {on(never, self), time.Time{}, true},
+		"not made yet":  {e: unmade},
+		"has left":      {e: left},
+		"is no member":  {e: on(note.UNID{9}, self)},
+		"was not there": {on(note.UNID{9}, died), at, true},
+	} {
+		if since, silent := v.silent(c.e); silent != c.silent || !since.Equal(c.since) {
+			t.Errorf("%s: %v since %v", name, silent, since)
+		}
+	}
+}

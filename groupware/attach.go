@@ -5,9 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"mime"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"doublet/calendar"
 	"doublet/note"
@@ -120,8 +124,46 @@ func (p *Parsed) readdress(ctx context.Context, f *File) error {
 // Origin returns the scheme and host of the addresses of managed attachments.
 func (s *Service) Origin() string { return s.origin }
 
-// NewAttachment stores the bytes of a new attachment. The caller must call Release when the updates that use it have
-// ended. Errors match ErrTooLarge.
+// maxFileName bounds the name of an attachment in bytes, maxFileType its media type.
+const (
+	maxFileName = 200
+	maxFileType = 200
+)
+
+// FileName returns the name of an attachment for one that a client sent: the last segment of a path, without characters
+// that a file or a parameter of iCalendar cannot have, in at most 200 bytes; "attachment" if none are left.
+func FileName(name string) string {
+	name = path.Base(strings.ReplaceAll(strings.ToValidUTF8(name, ""), `\`, "/"))
+	name = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '"' || r == '/' || unicode.Is(unicode.Bidi_Control, r) {
+			return -1
+		}
+		return r
+	}, name))
+	for len(name) > maxFileName {
+		_, n := utf8.DecodeLastRuneInString(name)
+		name = name[:len(name)-n]
+	}
+	if strings.Trim(name, ".") == "" {
+		return "attachment"
+	}
+	return name
+}
+
+// MediaType returns the media type of an attachment for one that a client sent: application/octet-stream for one that
+// is malformed or longer than 200 bytes.
+func MediaType(s string) string {
+	kind, params, err := mime.ParseMediaType(s)
+	if err == nil && strings.Contains(kind, "/") {
+		if s = mime.FormatMediaType(kind, params); s != "" && len(s) <= maxFileType {
+			return s
+		}
+	}
+	return "application/octet-stream"
+}
+
+// NewAttachment stores the bytes of a new attachment, with FileName(name) and MediaType(kind). The caller must call
+// Release when the updates that use it have ended. Errors match ErrTooLarge.
 func (s *Service) NewAttachment(ctx context.Context, name, kind string, content []byte) (*Attachment, error) {
 	if len(content) > MaxAttachment {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(content), MaxAttachment)
@@ -132,8 +174,8 @@ func (s *Service) NewAttachment(ctx context.Context, name, kind string, content 
 	}
 	var id note.UNID
 	s.env.Fill(id[:])
-	return &Attachment{ID: hex.EncodeToString(id[:]), Name: name, Type: kind, Digest: o.Digest, Size: o.Size,
-		object: o}, nil
+	return &Attachment{ID: hex.EncodeToString(id[:]), Name: FileName(name), Type: MediaType(kind), Digest: o.Digest,
+		Size: o.Size, object: o}, nil
 }
 
 // Release frees the bytes that NewAttachment has stored.

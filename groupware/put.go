@@ -152,14 +152,16 @@ func (c *Changing) fits(have *Entry, size int) error {
 	return nil
 }
 
-// Put writes an entry in an update of its own: see Changing.Put.
+// Put writes an entry in an update of its own: see Changing.Put. The entry may name the offered attachments: see
+// Parsed.Offer.
 func (f *File) Put(ctx context.Context, kind Kind, collection, name string, text []byte,
-	x Condition) (e Entry, created bool, err error) {
+	x Condition, offered ...Attachment) (e Entry, created bool, err error) {
 	p, err := f.Parse(ctx, kind, text)
 	if err != nil {
 		return e, false, err
 	}
 	defer p.Release()
+	p.Offer(offered...)
 	err = f.Change(ctx, func(c *Changing) (err error) {
 		e, created, err = c.Put(kind, collection, name, p, x)
 		return err

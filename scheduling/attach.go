@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"slices"
 
 	"doublet/calendar"
 	"doublet/calendar/itip"
@@ -70,7 +71,10 @@ func (s *Service) attach(ctx context.Context, t *Target, x *AttachmentChange, me
 		return Written{}, err
 	}
 	one := *t
-	one.Condition.ETag, one.attachment = e.ETag, x.New
+	one.Condition.ETag = e.ETag
+	if x.New != nil {
+		one.New = []groupware.Attachment{*x.New}
+	}
 	w, err := s.Put(ctx, &one, text)
 	if errors.Is(err, groupware.ErrChanged) {
 		err = errAgain // Condition decides again: it holds for another state than this one, or fails
@@ -80,9 +84,7 @@ func (s *Service) attach(ctx context.Context, t *Target, x *AttachmentChange, me
 
 // offers returns managed attachments together with those that the change brings.
 func (t *Target) offers(list []groupware.Attachment) []groupware.Attachment {
-	if t.attachment != nil {
-		list = append([]groupware.Attachment{*t.attachment}, list...)
-	}
+	list = slices.Concat(t.New, list)
 	if t.torn != nil {
 		list = append(list, t.torn.Attachments...)
 	}

@@ -40,8 +40,8 @@ type FreeTime struct {
 
 // FreeBusy answers a VFREEBUSY request for the people that it names. who asks, and is the person self. Busy times come
 // from the replica of this server where another one leads the mail file, and from another server where this one has no
-// replica. Errors match ErrRequest, ErrOrganizer or
-// itip.ErrTooMany.
+// replica; the reply has a COMMENT if the server that leads it does not answer. Errors match ErrRequest, ErrOrganizer
+// or itip.ErrTooMany.
 //
 // Implements: RFC 5546 §3.3.2 REQUEST of VFREEBUSY
 // Implements: RFC 6638 §5 Request for Busy Time Information
@@ -83,7 +83,7 @@ func (s *Service) FreeBusy(ctx context.Context, who note.Who, self note.UNID, te
 			continue
 		}
 		if list[i].Status = s.requestStatus(&answers[0], list[i].Address); answers[0].Err == nil {
-			list[i].Text = freeBusyReply(ask, asked[0], from, to, s.env.Clock.Now(), answers[0].Periods)
+			list[i].Text = freeBusyReply(ask, asked[0], from, to, s.env.Clock.Now(), &answers[0])
 		}
 		asked, answers = asked[1:], answers[1:]
 	}
@@ -136,9 +136,9 @@ func (s *Service) requestStatus(b *Busy, address string) string {
 // freeBusyReply prints the busy times of one attendee.
 //
 // Implements: RFC 5546 §3.3.3 REPLY of VFREEBUSY
-func freeBusyReply(ask *ical.Component, p *ical.Property, from, to, now time.Time, busy []calendar.Period) []byte {
-	whole, err := ical.Parse(calendar.AppendFreeBusy(nil, from, to, now, busy), ical.Limits{Size: 16 << 20,
-		Lines: 100_000, Depth: 3})
+func freeBusyReply(ask *ical.Component, p *ical.Property, from, to, now time.Time, busy *Busy) []byte {
+	whole, err := ical.Parse(calendar.AppendFreeBusy(nil, from, to, now, busy.Periods, busy.Comment()),
+		ical.Limits{Size: 16 << 20, Lines: 100_000, Depth: 3})
 	if err != nil {
 		return nil
 	}

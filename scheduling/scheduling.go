@@ -74,9 +74,10 @@ type Target struct {
 	//
 	// Implements: RFC 6638 §8.1 Schedule-Reply Request Header
 	Silent bool
+	// New holds managed attachments that the text may name, though neither the entry that it replaces nor another one
+	// has them.
+	New []groupware.Attachment
 
-	// attachment is a managed attachment that the change adds, nil for none.
-	attachment *groupware.Attachment
 	// torn has the versions of the event that the change replaces, nil for a change of a person.
 	torn  *groupware.Torn
 	claim string // state of the calendar of a room that answers, see groupware.Changing.Unchanged; "" for any

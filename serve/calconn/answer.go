@@ -95,6 +95,12 @@ func (d *Desk) of(ctx context.Context, who note.Who, file note.DatabaseID, q *qu
 		a.Away = true
 	default:
 		*room -= len(b.Periods)
+		if b.Replica != nil {
+			a.Silent = true
+			if at := b.Replica.AsOf; !at.IsZero() {
+				a.AsOf = at.Unix()
+			}
+		}
 		for _, p := range b.Periods {
 			a.Busy = append(a.Busy, period{p.From.Unix(), int64(p.To.Sub(p.From) / time.Second), int64(p.Busy)})
 		}

@@ -46,6 +46,7 @@ const (
 type Node interface {
 	Where(ctx context.Context, db note.DatabaseID) (cluster.Place, error)
 	Holders(db note.DatabaseID) []note.UNID
+	Silent(db note.DatabaseID) (since time.Time, silent bool)
 }
 
 // Options connect a Connector to the other servers.
@@ -85,11 +86,14 @@ type question struct {
 }
 
 // answer is that about one calendar. Away means that the server has no replica of the mail file, Denied that the asker
-// may not see the busy times.
+// may not see the busy times. Silent means that the busy times are from a replica whose primary's server does not
+// answer, since AsOf in seconds since 1970; 0: since the server with the replica started.
 type answer struct {
 	Away   bool     `json:"away,omitempty"`
 	Denied bool     `json:"denied,omitempty"`
 	Busy   []period `json:"busy,omitempty"`
+	Silent bool     `json:"silent,omitempty"`
+	AsOf   int64    `json:"asOf,omitempty"`
 }
 
 // period is a calendar.Period: its beginning in seconds since 1970, its length in seconds, and its calendar.Busy.
@@ -138,6 +142,14 @@ func (c *Connector) Busy(ctx context.Context, asker note.UNID, list []scheduling
 		})
 	}
 	return out
+}
+
+// Silent implements scheduling.Elsewhere.
+func (c *Connector) Silent(file note.DatabaseID) (since time.Time, silent bool) {
+	if node, _ := c.opt.Cluster(); node != nil {
+		return node.Silent(file)
+	}
+	return since, false
 }
 
 // askAll calls ask for each server at the same time, and returns when all have returned. No two of them have a calendar
@@ -252,6 +264,11 @@ func (a *answer) read(q *question) (out scheduling.Busy) {
 		out.Err = scheduling.ErrAway
 	case a.Denied:
 		out.Err = store.ErrDenied
+	case a.Silent:
+		out.Replica = &scheduling.Replica{}
+		if a.AsOf != 0 {
+			out.Replica.AsOf = time.Unix(a.AsOf, 0).UTC()
+		}
 	}
 	for _, p := range a.Busy {
 		x := calendar.Period{From: time.Unix(p[0], 0).UTC(), To: time.Unix(p[0]+p[1], 0).UTC()}

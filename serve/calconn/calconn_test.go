@@ -40,6 +40,7 @@ type world struct {
 	mu      sync.Mutex
 	where   note.UNID         // the primary of all mail files
 	holders []note.UNID       // of all mail files
+	silent  *time.Time        // the last answer of the primary of all mail files, nil if it answers
 	asked   []note.UNID       // the members that were asked
 	answers map[note.UNID]any // func([]byte) ([]byte, error) by member; a member without one is silent
 }
@@ -68,7 +69,8 @@ func newWorld(t testing.TB) *world {
 		w.people[name] = p
 		w.ok(w.file(name).Ensure(bg, ""))
 	}
-	w.desk = NewDesk(w.dir, scheduling.New(w.fix.Env, w.dir, w.group, nil, scheduling.Options{Stats: tree}), tree)
+	w.desk = NewDesk(w.dir, scheduling.New(w.fix.Env, w.dir, w.group, nil, scheduling.Options{Stats: tree,
+		Elsewhere: w.connector()}), tree)
 	w.answers = map[note.UNID]any{{3}: w.here}
 	t.Cleanup(func() {
 		w.dir.Close()
@@ -115,6 +117,14 @@ func (w *world) Where(context.Context, note.DatabaseID) (cluster.Place, error) {
 
 func (w *world) Holders(note.DatabaseID) []note.UNID { return w.holders }
 
+// Silent implements Node.
+func (w *world) Silent(note.DatabaseID) (time.Time, bool) {
+	if w.silent == nil {
+		return time.Time{}, false
+	}
+	return *w.silent, true
+}
+
 // mates is the bus of the server that asks.
 type mates struct {
 	bus.Bus
@@ -158,6 +168,9 @@ func (w *world) busy(names ...string) string {
 			x = append(x, "away")
 		case b.Err != nil:
 			w.t.Fatal(b.Err)
+		}
+		if b.Replica != nil {
+			x = append(x, b.Replica.String())
 		}
 		out = append(out, strings.Join(x, " "))
 	}
@@ -210,6 +223,33 @@ func TestBusy(t *testing.T) {
 	is(w.busy("bert", "anna"), "denied; 1.12:00-13:00")
 	w.holders = []note.UNID{{4}, {5}, {6}, {3}} // a person does not wait for a fourth
 	is(w.busy("anna"), "away")
+}
+
+// TestReplica checks that an answer from a replica of another server tells that the server of the primary is away.
+func TestReplica(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put("bert", january.Add(33*time.Hour))
+	w.holders = []note.UNID{{3}}
+	last := january.Add(14*time.Hour + 3*time.Minute)
+	for want, since := range map[string]*time.Time{
+		"2.09:00-10:00": nil,
+		"2.09:00-10:00 As of 2026-01-01T14:03:00Z; the server of this calendar is away.": &last,
+		"2.09:00-10:00 The server of this calendar does not answer.":                     {},
+	} {
+		w.silent = since
+		if got := w.busy("bert"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	w.silent = &last
+	w.ok(w.file("bert").Change(bg, func(c *groupware.Changing) error {
+		return c.SetProperties(groupware.Calendar, groupware.DefaultCalendar,
+			groupware.Properties{BusyFor: groupware.NobodySees})
+	}))
+	if got := w.busy("bert"); got != "denied" {
+		t.Errorf("got %q", got)
+	}
 }
 
 // TestAnswer checks that questions that cannot be read, or ask for too much, are refused, and that a person who was

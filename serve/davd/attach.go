@@ -5,12 +5,9 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"doublet/calendar"
 	"doublet/groupware"
@@ -39,7 +36,7 @@ type attaching struct {
 func readAttaching(query url.Values) (a attaching, err error) {
 	action, rid, id := query["action"], query["rid"], query["managed-id"]
 	if len(action) != 1 || !slices.Contains([]string{attachmentAdd, attachmentUpdate, attachmentRemove}, action[0]) {
-		return a, fail(http.StatusForbidden, "<C:valid-action-parameter/>", "action is not known")
+		return a, fail(http.StatusForbidden, "<C:valid-action/>", "action is not known")
 	}
 	a.action = action[0]
 	if len(rid) > 0 {
@@ -58,8 +55,8 @@ func readAttaching(query url.Values) (a attaching, err error) {
 }
 
 var (
-	errRID       = fail(http.StatusForbidden, "<C:valid-rid-parameter/>", "rid names no instance of the entry")
-	errManagedID = fail(http.StatusForbidden, "<C:valid-managed-id-parameter/>",
+	errRID       = fail(http.StatusForbidden, "<C:valid-rid/>", "rid names no instance of the entry")
+	errManagedID = fail(http.StatusForbidden, "<C:valid-managed-id/>",
 		"managed-id names no attachment of the entry")
 	errAttachmentSize = fail(http.StatusForbidden, "<C:max-attachment-size/>", "attachment is too large")
 )
@@ -90,8 +87,9 @@ func attach(q *request, x *resource) error {
 		if err != nil {
 			return err
 		}
-		name, kind := nameOfFile(q.r.Header.Get("Content-Disposition")), typeOfFile(q.r.Header.Get("Content-Type"))
-		if a.change.New, err = q.s.groupware.NewAttachment(q.ctx, name, kind, body); err != nil {
+		name := nameOfFile(q.r.Header.Get("Content-Disposition"))
+		a.change.New, err = q.s.groupware.NewAttachment(q.ctx, name, q.r.Header.Get("Content-Type"), body)
+		if err != nil {
 			return err
 		}
 		defer a.change.New.Release()
@@ -162,51 +160,19 @@ func prefersRepresentation(fields []string) bool {
 	return false
 }
 
-// maxFileName bounds the name of an attachment in bytes, maxFileType its media type.
-const (
-	maxFileName = 200
-	maxFileType = 200
-)
-
-// nameOfFile returns the name of an attachment from its Content-Disposition: the last segment of a path, without
-// characters that a file or a parameter of iCalendar cannot have.
+// nameOfFile returns the name of an attachment from its Content-Disposition.
 func nameOfFile(disposition string) string {
 	_, params, err := mime.ParseMediaType(disposition)
 	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
 		params = nil
 	}
-	name := strings.ToValidUTF8(params["filename"], "")
-	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
-	name = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '"' || r == '/' || unicode.Is(unicode.Bidi_Control, r) {
-			return -1
-		}
-		return r
-	}, name))
-	for len(name) > maxFileName {
-		_, n := utf8.DecodeLastRuneInString(name)
-		name = name[:len(name)-n]
-	}
-	if strings.Trim(name, ".") == "" {
-		return "attachment"
-	}
-	return name
-}
-
-// typeOfFile returns the media type of an attachment from its Content-Type.
-func typeOfFile(s string) string {
-	kind, params, err := mime.ParseMediaType(s)
-	if err == nil && strings.Contains(kind, "/") {
-		if s = mime.FormatMediaType(kind, params); s != "" && len(s) <= maxFileType {
-			return s
-		}
-	}
-	return "application/octet-stream"
+	return groupware.FileName(params["filename"])
 }
 
 // download answers GET and HEAD of a managed attachment: rest is its path behind groupware.AttachmentPath. The answer
 // is no page of this server, since anybody who may write in a calendar chose the content.
 //
+// Implements: RFC 8607 §3.8 Updating Attachments via PUT: refused at the attachment
 // Implements: RFC 8607 §3.10 Retrieving Attachments
 func download(q *request, rest string) error {
 	if q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {

@@ -39,6 +39,25 @@ type world struct {
 	group  *groupware.Service
 	server *Server
 	who    map[string]signin.Account
+	others silence
+}
+
+// silence stands for the other servers: none answers, and that of all primaries has not since at, if at is set.
+type silence struct{ at *time.Time }
+
+func (s *silence) Busy(_ context.Context, _ note.UNID, list []scheduling.Calendars, _, _ time.Time) []scheduling.Busy {
+	out := make([]scheduling.Busy, len(list))
+	for i := range out {
+		out[i].Err = scheduling.ErrAway
+	}
+	return out
+}
+
+func (s *silence) Silent(note.DatabaseID) (since time.Time, silent bool) {
+	if s.at == nil {
+		return since, false
+	}
+	return *s.at, true
 }
 
 func openWorld(t testing.TB, quota uint64) *world {
@@ -60,7 +79,8 @@ func openWorld(t testing.TB, quota uint64) *world {
 		Calendars: scheduling.NewInbox(w.people, w.group, tree)})
 	w.ok(err)
 	w.server = New(fix.Env, Options{Authenticate: w.authenticate, Stats: tree}, w.people, w.files, w.group,
-		scheduling.New(fix.Env, w.people, w.group, m, scheduling.Options{Hostname: "mx.example.com", Stats: tree}))
+		scheduling.New(fix.Env, w.people, w.group, m, scheduling.Options{Hostname: "mx.example.com", Stats: tree,
+			Elsewhere: &w.others}))
 	for _, name := range []string{"alice", "bob"} {
 		spec := directory.PersonSpec{PersonFields: directory.PersonFields{FullName: []string{name + " Example"},
 			ShortName: name}}

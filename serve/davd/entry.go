@@ -108,7 +108,7 @@ func reject(x *resource, err error) error {
 	case errors.Is(err, groupware.ErrTooLarge):
 		return fail(http.StatusForbidden, "<"+p+":max-resource-size/>", err.Error())
 	case errors.Is(err, groupware.ErrManagedID):
-		return fail(http.StatusForbidden, "<C:valid-managed-id/>", err.Error())
+		return fail(http.StatusForbidden, "<C:valid-managed-id-parameter/>", err.Error())
 	case errors.Is(err, groupware.ErrAttachments):
 		return fail(http.StatusForbidden, "<C:max-attachments-per-resource/>", err.Error())
 	case errors.Is(err, groupware.ErrNoCollection):

@@ -10,6 +10,7 @@ import (
 
 	"doublet/calendar"
 	"doublet/groupware"
+	"doublet/scheduling"
 	"doublet/store"
 	"doublet/wire/ical"
 )
@@ -264,8 +265,9 @@ func (q *request) freeBusy(x *resource, e *element) error {
 	if err != nil {
 		return err
 	}
+	busy := scheduling.Busy{Replica: q.s.scheduling.Replica(q.file(x.owner).Database())}
 	q.answer(http.StatusOK, "text/calendar; charset=utf-8",
-		calendar.AppendFreeBusy(nil, r.From, r.To, q.s.env.Clock.Now(), list))
+		calendar.AppendFreeBusy(nil, r.From, r.To, q.s.env.Clock.Now(), list, busy.Comment()))
 	return nil
 }
 

@@ -2,6 +2,7 @@ package jmapd
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -97,5 +98,47 @@ func TestManagedAttachment(t *testing.T) {
 	update(obj{"links/" + key: nil})
 	if got := read(); got != "" || len(entryOf().Attachments) != 0 {
 		t.Errorf("without the link the attachment has %q", got)
+	}
+}
+
+// TestManyAttachments checks the bounds of an event and of a request.
+func TestManyAttachments(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{})
+	account := w.account("alice")
+	one := func(method string, args obj) obj {
+		return w.call("alice", []any{method, args, "0"})[0][1].(obj)
+	}
+	place := one("Calendar/get", obj{"accountId": account})["list"].([]any)[0].(obj)["id"].(string)
+	blob := one("Blob/upload", obj{"accountId": account, "create": obj{"b": obj{"data": []any{obj{
+		"data:asText": "x"}}}}})["created"].(obj)["b"].(obj)["id"].(string)
+	event := func(from, n int) obj {
+		links := obj{}
+		for i := range n {
+			links[fmt.Sprint("l", i)] = obj{"@type": "Link", "blobId": blob, "title": fmt.Sprint(from + i)}
+		}
+		return obj{"calendarIds": obj{place: true}, "start": "2026-03-10T10:00:00", "links": links}
+	}
+	create := func(events obj) (made, not obj) {
+		out := one("CalendarEvent/set", obj{"accountId": account, "create": events})
+		made, _ = out["created"].(obj)
+		not, _ = out["notCreated"].(obj)
+		return made, not
+	}
+	if made, not := create(obj{"a": event(0, 51)}); len(made) != 0 || not["a"].(obj)["type"] != "invalidProperties" {
+		t.Errorf("an event with too many: %v", not)
+	}
+	all := obj{}
+	for i := range 11 {
+		all[fmt.Sprint("e", i)] = event(50*i, 50)
+	}
+	made, not := create(all)
+	if len(made) != 10 || len(not) != 1 {
+		t.Fatalf("%d events are made, %d are not", len(made), len(not))
+	}
+	for _, v := range not {
+		if v.(obj)["type"] != "tooLarge" {
+			t.Error(v)
+		}
 	}
 }

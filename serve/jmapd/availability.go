@@ -53,6 +53,7 @@ func getAvailability(c *call) error {
 		return err
 	}
 	var list []busyPeriod
+	replica := c.s.backend.Scheduling().Replica(of.File)
 	if details {
 		f := c.s.backend.Groupware().File(c.caller.Who, of.File)
 		view := &eventView{t: events, c: c, self: self{}}
@@ -62,12 +63,12 @@ func getAvailability(c *call) error {
 		list, err = c.detailed(f, from, to, view)
 	}
 	if !details || away(err) { // other servers tell the times alone
-		list, err = c.plain(of, from, to)
+		list, replica, err = c.plain(of, from, to)
 	}
 	if err != nil {
 		return unavailable(err)
 	}
-	c.appendBusy(list)
+	c.appendBusy(list, replica)
 	return nil
 }
 
@@ -137,9 +138,10 @@ func unavailable(err error) error {
 }
 
 // plain returns the busy times without events, from this server or another one.
-func (c *call) plain(of scheduling.Calendars, from, to time.Time) ([]busyPeriod, error) {
+func (c *call) plain(of scheduling.Calendars, from, to time.Time) ([]busyPeriod, *scheduling.Replica, error) {
 	b := c.s.backend.Scheduling().BusyTimes(c.ctx, c.caller.Who, []scheduling.Calendars{of}, from, to)[0]
-	return plainPeriods(b.Periods, b.Err)
+	list, err := plainPeriods(b.Periods, b.Err)
+	return list, b.Replica, err
 }
 
 func plainPeriods(list []calendar.Period, err error) (out []busyPeriod, _ error) {
@@ -246,8 +248,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// appendBusy appends the response.
-func (c *call) appendBusy(list []busyPeriod) {
+// appendBusy appends the response. fromReplica is set if the server of the primary does not answer.
+func (c *call) appendBusy(list []busyPeriod, replica *scheduling.Replica) {
 	o := jmap.NewWriter(c.out)
 	o.Name("list")
 	o.B = append(o.B, '[')
@@ -270,5 +272,15 @@ func (c *call) appendBusy(list []busyPeriod) {
 		o.B = in.End()
 	}
 	o.B = append(o.B, ']')
+	if replica != nil {
+		o.Object("fromReplica", func(in *jmap.Writer) {
+			if replica.AsOf.IsZero() {
+				in.Raw("asOf", "null")
+				return
+			}
+			in.Name("asOf")
+			in.B = jmap.AppendUTCDate(in.B, replica.AsOf)
+		})
+	}
 	c.out = o.End()
 }

@@ -50,7 +50,7 @@ func storedBlob(s *store.Stored, kind string) *blob {
 }
 
 // openBlob opens a blob of an account by its id: a message, a part of a message, a Sieve script, the media of a card,
-// or an upload of the caller. It returns errNoBlob if the caller cannot see such a blob.
+// an attachment of an event, or an upload of the caller. It returns errNoBlob if the caller cannot see such a blob.
 func (c *call) openBlob(a *Account, id string) (*blob, error) {
 	ref, ok := parseBlobRef(id)
 	if !ok {
@@ -69,6 +69,8 @@ func (c *call) openBlob(a *Account, id string) (*blob, error) {
 		return c.openScript(a, ref)
 	case letterMedia:
 		return c.openMedia(a, ref)
+	case letterAttachment:
+		return c.openAttachment(a, ref)
 	}
 	return c.openMail(a, ref)
 }

@@ -461,7 +461,7 @@ func parseBlobRef(s string) (b blobRef, ok bool) {
 		b.steps, rest = append(b.steps, int(n)), rest[k:]
 	}
 	switch b.letter {
-	case letterMessage, letterSieve:
+	case letterMessage, letterSieve, letterAttachment:
 		ok = len(b.steps) == 0
 	case letterPart:
 		ok = len(b.steps) > 0

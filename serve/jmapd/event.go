@@ -97,6 +97,8 @@ type eventView struct {
 	c    *call
 	view calendar.View
 	self self
+	// blobs are those of the attachments.
+	blobs *eventBlobs
 	// reduce restricts the participants to owners and the person.
 	reduce bool
 	// properties is nil for all.
@@ -133,6 +135,7 @@ func (x *eventView) append(dst []byte, e *groupware.Entry, o *calendar.Object, a
 		w.Bool("isOrigin", x.self.origin(o))
 	}
 	v := x.view
+	o.Blobs = x.blobs
 	if x.reduce || !x.c.account.Personal && o.Flag("hideAttendees") {
 		v.Sees = x.self.is
 	}
@@ -195,7 +198,7 @@ func (t *objectType) get(c *call) error {
 
 // viewOf reads the arguments of a /get that say what is printed.
 func (t *objectType) viewOf(c *call, g *get) (x *eventView, err error) {
-	x = &eventView{t: t, c: c}
+	x = &eventView{t: t, c: c, blobs: &eventBlobs{}}
 	for _, name := range g.properties {
 		if !t.has(name) {
 			return nil, invalid("%.100q is no property", name)

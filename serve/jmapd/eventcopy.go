@@ -26,6 +26,7 @@ func (t *objectType) copy(c *call) error {
 	if err != nil {
 		return err
 	}
+	defer x.blobs.release()
 	var copied []string
 	for i := range s.create {
 		p := &s.create[i]
@@ -81,6 +82,8 @@ func (x *eventSetting) copy(source *groupware.File, object *jmap.Value) (id, ori
 	if err := x.private(changed); err != nil {
 		return "", "", nil, err
 	}
+	x.blobs.begin(nil)
+	o.Blobs = x.blobs
 	if o, err = o.Edit(changed); err != nil {
 		return "", "", nil, err
 	}

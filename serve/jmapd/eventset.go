@@ -29,6 +29,8 @@ type eventSetting struct {
 	send bool
 	now  time.Time
 	view *eventView
+	// blobs are those of the attachments, of the event that is written.
+	blobs *eventBlobs
 	// touched holds the entries that were written, foreign is set if somebody else changed one meanwhile.
 	touched map[note.UNID]bool
 	foreign bool
@@ -50,6 +52,7 @@ func (t *objectType) set(c *call) error {
 	if err != nil {
 		return err
 	}
+	defer x.blobs.release()
 	for i := range s.create {
 		p := &s.create[i]
 		id, json, err := x.create(p.object)
@@ -103,7 +106,8 @@ func (t *objectType) setting(s *set) (x *eventSetting, err error) {
 		return nil, err
 	}
 	x.before = m.Entries
-	x.view = &eventView{t: t, c: c, self: x.self}
+	x.blobs = &eventBlobs{c: c, f: x.f, made: map[string]*groupware.Attachment{}}
+	x.view = &eventView{t: t, c: c, self: x.self, blobs: x.blobs}
 	return x, s.mismatch(x.before.String())
 }
 
@@ -137,6 +141,8 @@ func (t *objectType) error(err error) error {
 		return badProperties(bad.Why, bad.Properties...)
 	case errors.As(err, &conflict):
 		return badProperties("Another "+t.noun+" of the collection has this uid.", "uid")
+	case errors.Is(err, groupware.ErrAttachments), errors.Is(err, groupware.ErrManagedID):
+		return badProperties(err.Error(), "links")
 	case errors.Is(err, groupware.ErrInvalid), errors.Is(err, calendar.ErrObject):
 		return badProperties(err.Error())
 	case errors.Is(err, groupware.ErrComponent), errors.Is(err, groupware.ErrNoCollection):
@@ -165,8 +171,10 @@ func (x *eventSetting) create(object *jmap.Value) (id string, json []byte, err e
 			return "", nil, badProperties("It is no text of at most 1,000 octets.", "uid")
 		}
 	}
-	o, err := calendar.New(x.t.component, uid, x.now).Edit(x.scheduled(nil, changed))
-	if err != nil {
+	o := calendar.New(x.t.component, uid, x.now)
+	x.blobs.begin(nil)
+	o.Blobs = x.blobs
+	if o, err = o.Edit(x.scheduled(nil, changed)); err != nil {
 		return "", nil, err
 	}
 	return x.add(collection, name, o, object)
@@ -292,7 +300,8 @@ func (x *eventSetting) place(v *jmap.Value) (string, error) {
 
 // target returns the target of a write.
 func (x *eventSetting) target(p groupware.Place, condition groupware.Condition) *eventTarget {
-	return &eventTarget{scheduling.Target{File: x.f, Owner: x.self.id, Place: p, Condition: condition}, x.send}
+	return &eventTarget{scheduling.Target{File: x.f, Owner: x.self.id, Place: p, Condition: condition,
+		New: x.blobs.offered()}, x.send}
 }
 
 // scheduled adds to changes what the server sets: replyTo for an event that gets its first participants, the time of
@@ -488,6 +497,7 @@ func (x *eventSetting) write(e *groupware.Entry, o *calendar.Object, at *calenda
 			out = out.With(name, *v)
 		}
 	}
+	x.blobs.begin(e)
 	if at == nil {
 		o, err = o.Edit(all)
 	} else {
@@ -504,7 +514,7 @@ func (x *eventSetting) write(e *groupware.Entry, o *calendar.Object, at *calenda
 		return nil, err
 	}
 	x.touched[e.UNID] = true
-	if out.Len() == 0 {
+	if out = x.withLinks(out, e, o, at, changed); out.Len() == 0 {
 		return nil, nil
 	}
 	return out.Append(nil), nil

@@ -24,7 +24,7 @@ func (x *eventSetting) put(t *eventTarget, text []byte) (groupware.Entry, error)
 		w, err := x.c.s.backend.Scheduling().Put(x.c.ctx, &t.Target, text)
 		return w.Entry, err
 	}
-	e, _, err := t.File.Put(x.c.ctx, groupware.Calendar, t.Collection, t.Name, text, t.Condition)
+	e, _, err := t.File.Put(x.c.ctx, groupware.Calendar, t.Collection, t.Name, text, t.Condition, t.New...)
 	return e, err
 }
 

@@ -46,6 +46,25 @@ type world struct {
 	sources   *feed.Subscriber
 	server    *Server
 	who       map[string]*Caller
+	others    silence
+}
+
+// silence stands for the other servers: none answers, and that of all primaries has not since at, if at is set.
+type silence struct{ at *time.Time }
+
+func (s *silence) Busy(_ context.Context, _ note.UNID, list []scheduling.Calendars, _, _ time.Time) []scheduling.Busy {
+	out := make([]scheduling.Busy, len(list))
+	for i := range out {
+		out[i].Err = scheduling.ErrAway
+	}
+	return out
+}
+
+func (s *silence) Silent(note.DatabaseID) (since time.Time, silent bool) {
+	if s.at == nil {
+		return since, false
+	}
+	return *s.at, true
 }
 
 // farFeeds answers for the feeds of other servers: one event, or 404 where the URL says so.
@@ -112,7 +131,7 @@ func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
 		Calendars: scheduling.NewInbox(w.people, w.groupware, tree)})
 	w.ok(err)
 	sched := scheduling.New(fix.Env, w.people, w.groupware, w.mail,
-		scheduling.Options{Hostname: "mx.example.com", Stats: tree})
+		scheduling.Options{Hostname: "mx.example.com", Stats: tree, Elsewhere: &w.others})
 	in := signin.New(signin.PeopleOf(w.people), fix.Env, signin.Options{Failures: -1})
 	w.sources = feed.NewSubscriber(fix.Env, w.store, w.groupware, farFeeds{})
 	w.server = New(fix.Env, Options{Authenticate: w.authenticate, Limits: o.Limits, Stats: tree, Sources: w.sources,

@@ -218,7 +218,7 @@ var saidKeys = []string{
 	"messageSent", "draftSaved", "discarded", "saved", "aside.snoozed", "aside.muted",
 	"aside.notSnoozed", "aside.reminds", "aside.noReminder", "aside.unmuted", "senders.blocked", "senders.unblocked",
 	"senders.left", "later.isScheduled", "later.takenBack", "later.tooLate",
-	"calSaved", "calDeleted", "calAnswered", "conDeleted", "feedsSubscribed",
+	"calSaved", "calNoFile", "calDeleted", "calAnswered", "conDeleted", "feedsSubscribed",
 }
 
 // stays reports whether the page of a message is shown again after an action with this result.

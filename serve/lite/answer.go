@@ -160,6 +160,7 @@ type invitation struct {
 	// Foreign is the sender of a message that is not from the organizer, "" otherwise.
 	Foreign   string
 	Guests    int
+	Files     string // names of the attachments
 	Asks      bool   // the user may answer
 	Answer    string // the key of the text of the user's answer, "" without one
 	Href      string // address of the event in the calendar, "" if it is not there
@@ -213,7 +214,7 @@ func (v *visit) invited(l *letter) (*invitation, error) {
 	from, to := x.span(p.zone)
 	out := &invitation{Method: m.Method, Title: cmp.Or(fit(c.Text("SUMMARY"), 200, 300), v.T("calNoTitle")),
 		When: p.when(c, from, to), Place: fit(c.Text("LOCATION"), 200, 300), From: fit(organizerName(o), 80, 120),
-		Guests: len(itip.Attendees(o.Parts)), Cancelled: m.Method == itip.Cancel}
+		Guests: len(itip.Attendees(o.Parts)), Cancelled: m.Method == itip.Cancel, Files: enclosed(c)}
 	sender := ""
 	if len(l.env.From) > 0 {
 		sender = strings.ToLower(l.env.From[0].Mailbox + "@" + l.env.From[0].Host)

@@ -280,15 +280,27 @@ func TestMailedInvitation(t *testing.T) {
 			"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:-//far\nMETHOD:REQUEST\nBEGIN:VEVENT\nUID:" + uid +
 			"\nDTSTAMP:20260101T000000Z\nDTSTART:20260310T100000Z\nDTEND:20260310T110000Z\nSUMMARY:Far away\n" +
 			"ORGANIZER;CN=Eve:mailto:eve@far.example\nATTENDEE;PARTSTAT=NEEDS-ACTION:mailto:alice@example.com\n" +
+			"ATTACH;FILENAME=map.png;ENCODING=BASE64;VALUE=BINARY:AAAA\n" +
 			"ATTENDEE;PARTSTAT=ACCEPTED:mailto:eve@far.example\nEND:VEVENT\nEND:VCALENDAR\n"
 	}
 	id := w.put("alice", "INBOX", invitation("far1", "Eve <eve@far.example>"))
 	b := w.signed("alice").berlin()
 	b.get(pathRead + "?m=" + id)
-	b.want(200, "Far away", "Tue, Mar 10, 11:00–12:00 CET", "Organizer: <bdi>Eve", "2 people")
+	b.want(200, "Far away", "Tue, Mar 10, 11:00–12:00 CET", "Organizer: <bdi>Eve", "2 people", "map.png")
 	b.lacks("Open in the calendar", "not from the organizer")
 	b.send("Accept", nil, "do", "accepted")
 	b.want(200, "Your answer is sent", "You accepted", "Open in the calendar")
+	mail := b.at
+	b.follow("Open in the calendar")
+	b.want(200, "map.png", "3 B")
+	b.follow("map.png")
+	b.want(200)
+	if b.page != "\x00\x00\x00" || b.header.Get("Content-Disposition") != "attachment; filename=map.png" {
+		t.Errorf("%q %v", b.page, b.header)
+	}
+	b.get(b.at + "0")
+	b.want(404)
+	b.get(mail)
 	if got := w.texts("alice"); strings.Count(got, "PARTSTAT=ACCEPTED") != 2 || strings.Contains(got, "METHOD") {
 		t.Error(got)
 	}

@@ -35,6 +35,9 @@ type eventPage struct {
 	MayAnswer, Recurs, Cancelled   bool
 	Private, Ask                   bool
 	Edit, EditAll, Delete, Back, M string
+	Files                          []eventFile
+	MayAttach                      bool
+	MaxFile                        string
 }
 
 // event shows an event, or the form to edit one.
@@ -45,6 +48,9 @@ func (v *visit) event() error {
 	}
 	if v.form.Get("edit") != "" {
 		return v.editEvent(p)
+	}
+	if v.form.Get("file") != "" {
+		return v.eventFile(p)
 	}
 	x, err := p.event()
 	if err != nil {
@@ -88,6 +94,7 @@ func (v *visit) showEvent(p *planner, x *found) error {
 		}
 	}
 	v.eventLinks(page, x, organizes)
+	v.eventFiles(page, x, organizes)
 	v.toldOf(fr, "")
 	v.s.show(v.w, http.StatusOK, "event.html", page)
 	return nil
@@ -178,9 +185,14 @@ func (v *visit) changeEvent() error {
 		}
 		return v.answerEvent(p, status)
 	}
+	if id, ok := strings.CutPrefix(do, "detach:"); ok {
+		return v.detach(p, id)
+	}
 	switch do {
 	case "save":
 		return v.saveEvent(p)
+	case "attach":
+		return v.attach(p)
 	case "delete":
 		return v.deleteEvent(p, v.form.Get("at"))
 	case "deleteAll":

@@ -180,7 +180,7 @@ func New(e *env.Env, x *websession.Service, on Services, o Options) *Server {
 	s.post(pathFolders, maxForm, (*visit).changeFolders)
 	s.post(pathSettings, maxForm, (*visit).changeSettings)
 	s.post(pathRules, maxForm, (*visit).changeRules)
-	s.post(pathEvent, maxForm, (*visit).changeEvent)
+	s.post(pathEvent, groupware.MaxAttachment+maxForm, (*visit).changeEvent)
 	s.post(pathContact, maxForm, (*visit).changeContact)
 	s.post(pathFeeds, maxForm, (*visit).changeFeeds)
 	s.post(pathTask, maxForm, (*visit).changeTask)
@@ -364,8 +364,11 @@ func (v *visit) boxes() (list []*box, err error) {
 // refuse shows an error page.
 func (v *visit) refuse(err error) {
 	status, key := refusal(err)
-	p := v.frame("")
-	p.say(key, true, size(float64(v.s.files.MessageSize())))
+	p, most := v.frame(""), v.s.files.MessageSize()
+	if v.r.URL.Path == pathEvent {
+		most = groupware.MaxAttachment
+	}
+	p.say(key, true, size(float64(most)))
 	if status == http.StatusServiceUnavailable && v.ctx.Err() == nil {
 		v.s.env.Log.Error("lite: page failed", "path", v.r.URL.Path, "error", err)
 	}
@@ -398,6 +401,7 @@ func refusal(err error) (status int, key string) {
 		{groupware.ErrNoCollection, http.StatusNotFound, "notFound"},
 		{groupware.ErrChanged, http.StatusConflict, "calChanged"},
 		{groupware.ErrTooLarge, http.StatusRequestEntityTooLarge, "calTooLarge"},
+		{groupware.ErrAttachments, http.StatusConflict, "calTooManyFiles"},
 		{groupware.ErrFull, http.StatusInsufficientStorage, "calFull"},
 		{itip.ErrNotAllowed, http.StatusForbidden, "calOrganizers"},
 		{itip.ErrTooMany, http.StatusBadRequest, "calTooMany"},

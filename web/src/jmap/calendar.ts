@@ -70,6 +70,17 @@ export interface Alert {
   action?: "display" | "email";
 }
 
+/** RFC 8984 §1.4.11. blobId: an attachment that the server keeps (draft-ietf-jmap-calendars §5.2). */
+export interface Link {
+  "@type"?: "Link";
+  href?: string;
+  blobId?: Id;
+  contentType?: string;
+  size?: number;
+  rel?: string;
+  title?: string;
+}
+
 /** An event, or an instance of one that repeats: then baseEventId and recurrenceId are set. */
 export interface CalendarEvent {
   id: Id;
@@ -90,6 +101,7 @@ export interface CalendarEvent {
   color?: string | null;
   locations?: Record<Id, { "@type"?: "Location"; name?: string }> | null;
   virtualLocations?: Record<Id, { "@type"?: "VirtualLocation"; uri: string; name?: string }> | null;
+  links?: Record<Id, Link> | null;
   participants?: Record<Id, Participant> | null;
   replyTo?: Record<string, string> | null;
   recurrenceRules?: RecurrenceRule[] | null;
@@ -98,6 +110,8 @@ export interface CalendarEvent {
   recurrenceIdTimeZone?: string | null;
   alerts?: Record<Id, Alert> | null;
   useDefaultAlerts?: boolean;
+  /** false: somebody else organizes it. */
+  isOrigin?: boolean;
   utcStart?: string;
   utcEnd?: string;
 }

@@ -14,6 +14,12 @@ export interface Busy {
 /** The busy times of people by their address; null: nobody here knows them. */
 export type BusyTimes = Map<string, Busy[] | null>;
 
+/** The answers about people: away has those whose server does not answer, with the moment of which their times are; null: it is not known. */
+export interface Asked {
+  times: BusyTimes;
+  away: Map<string, number | null>;
+}
+
 const utc = (at: number) => new Date(at).toISOString().replace(/\.\d+Z$/u, "Z");
 
 /** The principals of addresses (RFC 9670), as far as the directory has them. */
@@ -48,19 +54,24 @@ async function learn(emails: string[]): Promise<void> {
 }
 
 /** Asks when people are busy between two moments; undefined: the server did not answer. */
-export async function askBusy(people: Address[], from: number, to: number): Promise<BusyTimes | undefined> {
+export async function askBusy(people: Address[], from: number, to: number): Promise<Asked | undefined> {
   const emails = [...new Set(people.map((a) => a.email.toLowerCase()))];
   return attempt(async () => {
     await learn(emails);
-    const out: BusyTimes = new Map(emails.map((e) => [e, null]));
+    const times: BusyTimes = new Map(emails.map((e) => [e, null]));
+    const away: Asked["away"] = new Map();
     const here = emails.filter((e) => known.get(e));
     for (let i = 0; i < here.length; i += atOnce) {
       const piece = here.slice(i, i + atOnce);
       const answers = await client.calls(piece.map((e): Call => ["Principal/getAvailability", { accountId: home.peek(), id: known.get(e), utcStart: utc(from), utcEnd: utc(to), showDetails: false }, e]));
-      for (const e of piece) out.set(e, (answers.get(e)!["list"] as BusyPeriod[]).map((b) => ({ from: Date.parse(b.utcStart), to: Date.parse(b.utcEnd), tentative: b.busyStatus === "tentative" })));
+      for (const e of piece) {
+        const { list, fromReplica } = answers.get(e)! as { list: BusyPeriod[]; fromReplica?: { asOf: string | null } };
+        times.set(e, list.map((b) => ({ from: Date.parse(b.utcStart), to: Date.parse(b.utcEnd), tentative: b.busyStatus === "tentative" })));
+        if (fromReplica) away.set(e, fromReplica.asOf === null ? null : Date.parse(fromReplica.asOf));
+      }
     }
-    return out;
-  }).catch(() => new Map(emails.map((e) => [e, null]))); // a server that does not say when people are busy
+    return { times, away };
+  }).catch(() => ({ times: new Map(emails.map((e) => [e, null])), away: new Map() })); // a server that does not say when people are busy
 }
 
 const overlaps = (b: Busy, from: number, to: number) => b.from < to && b.to > from;

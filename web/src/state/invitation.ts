@@ -1,5 +1,6 @@
 // Invitations in mail: what the server reads of them (CalendarEvent/parse), and the answers to them (iTIP and iMIP, RFC 5546, RFC 6047).
 
+import type { Link } from "../jmap/calendar";
 import type { Address, Id, Identity } from "../jmap/types";
 import { base64, dateField, mailbox, subjectText } from "./fields";
 import { client } from "./session";
@@ -19,6 +20,7 @@ export interface Event {
   status?: string;
   locations?: Record<Id, { name: string }>;
   virtualLocations?: Record<Id, { uri: string }>;
+  links?: Record<Id, Link>;
   replyTo?: { imip: string };
   participants?: Record<Id, Participant>;
   recurrenceId?: string;

@@ -1,6 +1,6 @@
 // An event as the editor has it: what is read of one, and what is written of it. What the editor does not know stays as it is.
 
-import { emailOf, type Alert, type CalendarEvent, type Participant } from "../jmap/calendar";
+import { emailOf, type Alert, type CalendarEvent, type Link, type Participant } from "../jmap/calendar";
 import type { Address, Id } from "../jmap/types";
 import { addDays, daysBetween, formatDuration, parseDuration, type Day } from "./days";
 import { readRepeat, rulesOf, type Repeat } from "./recur";
@@ -24,6 +24,7 @@ export interface Form {
   link: string;
   people: Address[];
   description: string;
+  links: Record<Id, Link> | null;
   alert: number | "none" | "asBefore";
   free: boolean;
   private: boolean;
@@ -61,7 +62,7 @@ export function readForm(e: Partial<CalendarEvent>, calendar: Id, people: Addres
   return {
     title: e.title ?? "", calendar, allDay, first, last: end.slice(0, 10), from: allDay ? "09:00" : start.slice(11, 16), to: allDay ? "10:00" : end.slice(11, 16), zone: allDay ? zone : own,
     repeat: readRepeat(e.recurrenceRules, first), place: firstOf(e.locations)?.[1].name ?? "", link: firstOf(e.virtualLocations)?.[1].uri ?? "",
-    people: guests(e).map(([, p]) => ({ name: p.name ?? null, email: emailOf(p) })).filter((a) => a.email).concat(people), description: e.description ?? "", alert: readAlert(e.alerts),
+    people: guests(e).map(([, p]) => ({ name: p.name ?? null, email: emailOf(p) })).filter((a) => a.email).concat(people), description: e.description ?? "", links: e.links ?? null, alert: readAlert(e.alerts),
     free: e.freeBusyStatus === "free", private: !!e.privacy && e.privacy !== "public",
   };
 }
@@ -123,7 +124,7 @@ export function writeForm(f: Form, e: Partial<CalendarEvent>, me: Me, zone: stri
     locations: f.place.trim() ? { ...e.locations, [place?.[0] ?? "l1"]: { "@type": "Location", ...place?.[1], name: f.place.trim() } } : null,
     virtualLocations: f.link.trim() ? { ...e.virtualLocations, [link?.[0] ?? "v1"]: { "@type": "VirtualLocation", ...link?.[1], uri: f.link.trim() } } : null,
     participants, replyTo: participants ? (e.replyTo ?? { imip: `mailto:${me.email}` }) : null,
-    alerts: alertsOf(f, e), freeBusyStatus: f.free ? "free" : "busy", privacy: f.private ? (e.privacy && e.privacy !== "public" ? e.privacy : "private") : "public",
+    links: f.links, alerts: alertsOf(f, e), freeBusyStatus: f.free ? "free" : "busy", privacy: f.private ? (e.privacy && e.privacy !== "public" ? e.privacy : "private") : "public",
     recurrenceRules: f.repeat.kind === "asBefore" ? (e.recurrenceRules ?? null) : rulesOf(f.repeat, f.first),
   };
 }

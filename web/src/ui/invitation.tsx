@@ -12,6 +12,7 @@ import { say } from "../state/screen";
 import { account, attempt, client, home } from "../state/session";
 import { language, t } from "../text";
 import { ti, type InvitationText } from "../text/invitation";
+import { Attached } from "./attached";
 import { Icon } from "./icons";
 import { Conflicts } from "./invited";
 
@@ -119,6 +120,7 @@ export function Invitation({ m, blob }: { m: Message; blob: Id }) {
         {Object.values(e.locations ?? {}).map((l) => <p><span class="quiet">{ti("where")}: </span><span dir="auto">{l.name}</span></p>)}
         {Object.values(e.virtualLocations ?? {}).map((l) => <p><a href={l.uri} target="_blank" rel="noopener noreferrer">{ti("meet")}</a> <span class="quiet">{new URL(l.uri).host}</span></p>)}
         {asked && e.status !== "cancelled" && <Conflicts e={e} />}
+        <Attached account={account.value} links={e.links} />
         {e.method !== "reply" && guests.length > 0 && (
           <details>
             <summary>{ti("guests", guests.length)}</summary>

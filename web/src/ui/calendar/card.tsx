@@ -13,6 +13,7 @@ import { guests, owner } from "../../state/written";
 import { isZone, zoneName } from "../../state/zone";
 import { t } from "../../text";
 import { tk } from "../../text/calendar";
+import { Attached } from "../attached";
 import { Icon } from "../icons";
 import { Mark } from "../unsaved";
 import { placeOf, whenOf } from "./block";
@@ -81,6 +82,7 @@ export function EventCard({ s }: { s: Shown }) {
       {placeOf(s) && <p class="with-icon" dir="auto"><Icon name="place" />{placeOf(s)}</p>}
       {links.map((l) => <p class="with-icon"><Icon name="link" /><a href={l.uri} target="_blank" rel="noopener noreferrer">{tk("join")}</a><span class="quiet">{new URL(l.uri).host}</span></p>)}
       {e.description && <p class="description" dir="auto">{e.description}</p>}
+      <Attached account={s.account} links={e.links} />
       <People e={e} s={s} />
       <p class="quiet with-icon"><Icon name="calendar" />{s.shelf.name}{s.shelf.owner && ` · ${s.shelf.owner}`}{e.privacy && e.privacy !== "public" ? ` · ${tk("privateWord")}` : ""}{e.freeBusyStatus === "free" ? ` · ${tk("free")}` : ""}</p>
       {!may && <p class="quiet">{tk("readOnly")}</p>}

@@ -16,7 +16,9 @@ import { checkForm, difference, momentsOf, owner, readForm, writeForm, type Form
 import { instant, localTime } from "../../state/zone";
 import { t } from "../../text";
 import { tk } from "../../text/calendar";
+import type { Id } from "../../jmap/types";
 import { Frame } from "../above";
+import { attach, AttachmentField, Attached, type Uploading } from "../attached";
 import { Recipients } from "../recipients";
 import { Icon } from "../icons";
 import { AlertSelect } from "./alert";
@@ -39,6 +41,8 @@ export function Editor({ of, shown }: { of: Begun; shown: Shown | undefined }) {
   const form = useSignal<Form>(first);
   const problem = useSignal("");
   const saving = useSignal(false);
+  const uploads = useSignal<Uploading[]>([]);
+  const dropping = useSignal(false);
   const rooms = useSignal(false);
   // The field of people keeps its own list while one types: a room that is added begins it anew.
   const booked = useSignal(0);
@@ -51,13 +55,35 @@ export function Editor({ of, shown }: { of: Begun; shown: Shown | undefined }) {
   useEffect(() => {
     asked.value = false;
     if (!of.event) title.current!.focus();
+    return () => uploads.value.forEach((u) => u.abort.abort());
   }, []);
-  const isChanged = () => JSON.stringify(form.value) !== JSON.stringify(first);
+  const isChanged = () => uploads.value.length > 0 || JSON.stringify(form.value) !== JSON.stringify(first);
+  // Attachments are the organizer's (RFC 8607 §3.12.2).
+  const attaches = of.event?.isOrigin !== false && !of.partly;
+  const links = () => form.value.links ?? {};
+  const take = (files: File[]) => void attach(of.account, files, Object.keys(links()).length + uploads.value.length, uploads, (id, l) => set({ links: { ...links(), [id]: l } }));
+  const remove = (id: Id) => {
+    const { [id]: _, ...rest } = links();
+    set({ links: Object.keys(rest).length > 0 ? rest : null });
+  };
+  const drop = (e: DragEvent) => {
+    const files = [...(e.dataTransfer?.files ?? [])];
+    dropping.value = false;
+    if (!attaches || files.length === 0) return;
+    e.preventDefault();
+    take(files);
+  };
+  const over = (e: DragEvent) => {
+    if (!attaches || !e.dataTransfer?.types.includes("Files")) return;
+    e.preventDefault();
+    dropping.value = true;
+  };
   const close = () => {
     if (isChanged() && !saving.value) asked.value = true;
     else closeQuery("edit");
   };
   const save = async () => {
+    if (uploads.value.length > 0) return void (problem.value = t("uploading", uploads.value[0]!.name));
     const bad = checkForm(f, zone);
     if (bad) return void (problem.value = tk(bad));
     saving.value = true;
@@ -67,7 +93,7 @@ export function Editor({ of, shown }: { of: Begun; shown: Shown | undefined }) {
   };
   return (
     <Frame title={of.event ? tk("edit") : tk("newEvent")} onClose={close}>
-      <form class="event-form" onSubmit={(e) => { e.preventDefault(); void save(); }}>
+      <form class={`event-form ${dropping.value ? "dropping" : ""}`} onDragOver={over} onDragLeave={() => (dropping.value = false)} onDrop={drop} onSubmit={(e) => { e.preventDefault(); void save(); }}>
         <label class="field"><span>{tk("title")}</span><input class="title-input" ref={title} value={f.title} onInput={(e) => set({ title: e.currentTarget.value })} autocomplete="off" /></label>
         <When f={f} set={set} />
         {of.partly ? <p class="quiet">{tk("partly")}</p> : <RepeatFields repeat={f.repeat} first={f.first} set={(repeat) => set({ repeat })} asBefore={first.repeat.kind === "asBefore"} />}
@@ -81,6 +107,7 @@ export function Editor({ of, shown }: { of: Begun; shown: Shown | undefined }) {
           : <button type="button" class="button add-room" onClick={() => (rooms.value = true)}><Icon name="place" />{tk("roomAdd")}</button>)}
         {f.people.length > 0 && !f.allDay && !checkForm(f, zone) && <Free of={of} f={f} set={set} />}
         {!of.partly && <label class="field"><span>{tk("description")}</span><textarea value={f.description} onInput={(e) => set({ description: e.currentTarget.value })} /></label>}
+        {!of.partly && (attaches ? <AttachmentField account={of.account} links={f.links} uploads={uploads} take={take} remove={remove} /> : <Attached account={of.account} links={f.links} />)}
         <div class="two">
           <label class="field"><span>{tk("calendarOf")}</span>
             <select value={f.calendar} onChange={(e) => set({ calendar: e.currentTarget.value })}>{shelves.value.filter((s) => s.account === of.account && (mayWrite(s) || s.id === f.calendar)).map((s) => <option key={s.id} value={s.id}>{s.name}</option>)}</select></label>
@@ -150,7 +177,7 @@ async function store(of: Begun, before: Form, after: Form, shown: Shown | undefi
     // A series begins on a day of its rule.
     const first = firstFitting(after.repeat, after.first);
     after = { ...after, first, last: addDays(after.last, daysBetween(after.first, first)) };
-    const made = await createEvent(of.account, { ...of.with, ...withoutNull(writeForm(after, of.with, me(), zone)), "@type": "Event", uid: of.with.uid ?? crypto.randomUUID() } as Parameters<typeof createEvent>[1]);
+    const made = await createEvent(of.account, { ...withoutNull({ ...of.with, ...writeForm(after, of.with, me(), zone) }), "@type": "Event", uid: of.with.uid ?? crypto.randomUUID() } as unknown as Parameters<typeof createEvent>[1]);
     if (typeof made !== "string") return tellOf(made);
     say(tk("created", after.title.trim() || tk("noTitle")));
     void tellOfRooms(of.account, made, after);
@@ -162,7 +189,9 @@ async function store(of: Begun, before: Form, after: Form, shown: Shown | undefi
   if (!scope) return false;
   const done = await change(of.account, of.event, patch, scope);
   if (typeof done !== "function") return tellOf(done);
-  say(tk("saved"), { text: t("undo"), run: () => void done().then((p) => p && tell(p)) });
+  // The server has the bytes of what was removed no more.
+  const removed = Object.keys(before.links ?? {}).some((id) => !after.links?.[id]);
+  say(tk("saved"), removed ? undefined : { text: t("undo"), run: () => void done().then((p) => p && tell(p)) });
   void tellOfRooms(of.account, of.event.id, after);
   return true;
 }

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Address } from "../../jmap/types";
-import { askBusy, busyAt, nextFree, type Busy, type BusyTimes } from "../../state/busy";
+import { askBusy, busyAt, nextFree, type Asked, type Busy, type BusyTimes } from "../../state/busy";
 import { viewZone } from "../../state/calendars";
 import { addDays, weekday, type Day } from "../../state/days";
 import { nameOrAddress } from "../../state/shown";
@@ -39,13 +39,16 @@ interface Props {
 
 export function FreeTimes({ people, me, from, to, own, move }: Props) {
   const times = useSignal<BusyTimes>(new Map());
+  const away = useSignal<Asked["away"]>(new Map());
   const day = localTime(from, viewZone.value).slice(0, 10);
   const who = [me, ...people.filter((a) => a.email.toLowerCase() !== me.email.toLowerCase())];
   const key = `${day} ${who.map((a) => a.email).join()}`;
   useEffect(() => {
     let there = true;
     void askBusy(who, instant(`${day}T00:00:00`, viewZone.value), instant(`${addDays(day, ahead)}T00:00:00`, viewZone.value)).then((found) => {
-      if (there && found) times.value = found;
+      if (!there || !found) return;
+      times.value = found.times;
+      away.value = found.away;
     });
     return () => { there = false; };
   }, [key]);
@@ -67,8 +70,16 @@ export function FreeTimes({ people, me, from, to, own, move }: Props) {
         {unknown.length > 0 && tk("unknownTimes", list(unknown))}
         {free !== undefined && <button type="button" class="chip" onClick={() => move(free)}>{tk("suggest", `${dayText(localTime(free, viewZone.value).slice(0, 10), { weekday: "short", day: "numeric", month: "short" })}, ${timeRange(free, free + to - from)}`)}</button>}
       </p>
+      {[...away.value].map(([email, at]) => <p key={email} class="quiet" role="note">{at === null ? tk("awayUnknown", nameOf(email)) : tk("awaySince", nameOf(email), whenAway(at))}</p>)}
     </section>
   );
+}
+
+/** The time of a moment, with its day unless that is today. */
+function whenAway(at: number): string {
+  const day = (t: number) => localTime(t, viewZone.peek()).slice(0, 10);
+  const time = { hour: "numeric", minute: "2-digit", timeZone: viewZone.peek() } as const;
+  return formatter(day(at) === day(Date.now()) ? time : { ...time, day: "numeric", month: "short" }).format(at);
 }
 
 function Row({ name, busy, unknown, day, from, to }: { name: string; busy: Busy[]; unknown: boolean; day: Day; from: number; to: number }) {

@@ -43,7 +43,7 @@ export function Rooms({ from, to, chosen, own, add }: Props) {
   useEffect(() => {
     if (!asked) return;
     let there = true;
-    void askBusy(rooms.slice(0, looked), from, to).then((answer) => { if (there && answer) times.value = answer; });
+    void askBusy(rooms.slice(0, looked), from, to).then((answer) => { if (there && answer) times.value = answer.times; });
     return () => { there = false; };
   }, [asked, from, to]);
   const all = [...knownRooms.value.values()];

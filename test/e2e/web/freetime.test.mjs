@@ -1,0 +1,51 @@
+// Free time from a replica: the editor says whose server is away, and since when. The server's answer is altered on its way: the
+// servers themselves are tested in serve/calconn and serve/jmapd.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { barriers, browser, open, signInAt } from "./world.mjs";
+
+after(() => browser.close());
+
+test("busy times from a replica say since when the server of the person is away", async () => {
+  const page = await open({ worker: false });
+  let asOf;
+  await page.route("**/jmap/api*", async (route) => {
+    const asked = route.request().postDataJSON();
+    if (asOf === undefined || !asked?.methodCalls?.some(([name]) => name === "Principal/getAvailability")) return route.continue();
+    const response = await route.fetch();
+    const answer = await response.json();
+    for (const [name, args, id] of answer.methodResponses) if (name === "Principal/getAvailability" && id === "bob@example.com") args.fromReplica = { asOf };
+    return route.fulfill({ response, json: answer });
+  });
+  await signInAt(page, "/calendar/week/2029-06-06", ".grid-body");
+  const ask = async (day) => {
+    await page.keyboard.press("n");
+    const form = page.locator(".event-form");
+    await form.getByLabel(/^Starts/u).first().fill(day);
+    await form.getByLabel(/^People/u).first().fill("bob@example.com,");
+    await form.locator(".free-times [role=status]", { hasText: /free|busy/iu }).waitFor();
+    return form;
+  };
+  const leave = async (form) => {
+    await form.getByRole("button", { name: "Cancel" }).click();
+    await form.locator("[role=alert] button.danger").click();
+    await form.waitFor({ state: "detached" });
+  };
+  let form = await ask("2029-06-04");
+  assert.equal(await form.locator(".free-times [role=note]").count(), 0);
+  await leave(form);
+  asOf = "2026-01-05T14:03:00Z";
+  form = await ask("2029-06-05");
+  const zone = await page.evaluate(() => Intl.DateTimeFormat().resolvedOptions().timeZone);
+  const time = new Intl.DateTimeFormat("en-US", { day: "numeric", month: "short", hour: "numeric", minute: "2-digit", timeZone: zone }).format(Date.parse(asOf));
+  await form.locator(".free-times [role=note]", { hasText: `as of ${time}, their server is away` }).waitFor();
+  assert.equal(await form.locator(".free-times [role=note]").count(), 1);
+  assert.deepEqual(await barriers(page), []);
+  await leave(form);
+  asOf = null;
+  form = await ask("2029-06-06");
+  await form.locator(".free-times [role=note]", { hasText: "the last changes may be missing" }).waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
