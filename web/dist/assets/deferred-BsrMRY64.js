@@ -1,1 +1,0 @@
-import{c as e,i as t,l as n}from"./outbox-Cf05A5J2.js";for(let t of[`beforeunload`,`pagehide`])addEventListener(t,e);function r(e,r,i){let a=t({kind:`remove`,at:Date.now()+r*1e3,...e},i);return async()=>await n((await a).key)!==void 0}export{r as t};
