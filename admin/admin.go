@@ -170,7 +170,7 @@ var table []*Verb
 func init() {
 	table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), rooms(),
 		databases(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), mailRules(),
-		retentions(),
+		retentions(), assistance(),
 		replication(), clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), sieves(),
 		calendars(), deleted(), checks(),
 		journals(), feeds(),

@@ -16,18 +16,20 @@ import (
 
 // User is a person in the results of verbs.
 type User struct {
-	Name         string        `json:"name"`
-	Short        string        `json:"short,omitempty"`
-	Address      string        `json:"address,omitempty"`
-	Aliases      []string      `json:"aliases,omitempty"`
-	Names        []string      `json:"names,omitempty"`
-	Roles        []string      `json:"roles,omitempty"`
-	Database     string        `json:"database,omitempty"`
-	MailServer   string        `json:"mail_server,omitempty"` // the place: a cluster or a server
-	Quota        Limit         `json:"quota,omitempty" show:"always"`
-	Warning      Limit         `json:"warning,omitempty"`
-	SizeLimit    Limit         `json:"size_limit,omitempty"`
-	Disabled     bool          `json:"disabled,omitempty"`
+	Name       string   `json:"name"`
+	Short      string   `json:"short,omitempty"`
+	Address    string   `json:"address,omitempty"`
+	Aliases    []string `json:"aliases,omitempty"`
+	Names      []string `json:"names,omitempty"`
+	Roles      []string `json:"roles,omitempty"`
+	Database   string   `json:"database,omitempty"`
+	MailServer string   `json:"mail_server,omitempty"` // the place: a cluster or a server
+	Quota      Limit    `json:"quota,omitempty" show:"always"`
+	Warning    Limit    `json:"warning,omitempty"`
+	SizeLimit  Limit    `json:"size_limit,omitempty"`
+	Disabled   bool     `json:"disabled,omitempty"`
+	// Assistance is the other directory that keeps the password.
+	Assistance   string        `json:"assistance,omitempty"`
 	Password     bool          `json:"password"`
 	SCRAM        bool          `json:"scram,omitempty"`
 	SecondFactor time.Time     `json:"second_factor,omitzero"`
@@ -102,6 +104,7 @@ type UserAdd struct {
 	Quota     Size     `json:"quota" help:"most bytes of the mail file"`
 	Warning   Size     `json:"warning" help:"size of the mail file from which its owner is warned"`
 	SizeLimit Size     `json:"size_limit" help:"greatest message taken"`
+	Assist    string   `json:"assistance" help:"other directory that keeps the password (assistance list)"`
 	Server    string   `json:"server" help:"server or cluster for the mail file (default: this one)"`
 }
 
@@ -116,6 +119,7 @@ type UserSet struct {
 	Quota     *Size     `json:"quota" help:"most bytes of the mail file, 0 for no limit"`
 	Warning   *Size     `json:"warning" help:"size from which the owner is warned, 0 for none"`
 	SizeLimit *Size     `json:"size_limit" help:"greatest message taken, 0 for the server's"`
+	Assist    *string   `json:"assistance" help:"other directory that keeps the password; empty: it is kept here"`
 	Disabled  *bool     `json:"disabled" help:"refuse sign-in, and mail too (SMTP answers 550 5.2.1)"`
 
 	Forward         *[]string `json:"forward" help:"new forwarding addresses; one empty value: none"`
@@ -176,7 +180,7 @@ func (c *Call) people() documents[directory.Person, User] {
 	return documents[directory.Person, User]{"Person", "person", c.Directory.People.List, names.Person, names.PersonOf,
 		func(ctx context.Context, p directory.Person) User {
 			u := userOf(p)
-			u.MailServer = c.placeName(ctx, p.MailServer)
+			u.MailServer, u.Assistance = c.placeName(ctx, p.MailServer), assistanceName(ctx, c, p.Assistance)
 			return u
 		}, func(p *directory.Person) []string {
 			return slices.Concat([]string{p.ShortName, p.InternetAddress}, p.MailAddress, p.FullName)
@@ -272,11 +276,16 @@ func userAdd(ctx context.Context, c *Call, a *UserAdd) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
+	other, err := assistanceNamed(ctx, c, a.Assist)
+	if err != nil {
+		return User{}, err
+	}
 	p, err := c.Directory.People.Add(ctx, c.Who, directory.PersonSpec{
 		PersonFields: directory.PersonFields{
 			FullName: []string{a.Name}, ShortName: a.Short, InternetAddress: a.Address, MailAddress: a.Alias,
 			Roles: a.Role,
 			Quota: uint64(a.Quota), Warning: uint64(a.Warning), SizeLimit: uint64(a.SizeLimit), MailServer: server,
+			Assistance: other,
 		},
 		Password: a.Password, Scram: c.scram(a.SCRAM),
 	})
@@ -291,7 +300,16 @@ func userSet(ctx context.Context, c *Call, a *UserSet) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
+	var other note.UNID
+	if a.Assist != nil {
+		if other, err = assistanceNamed(ctx, c, *a.Assist); err != nil {
+			return User{}, err
+		}
+	}
 	p, err = c.Directory.People.Set(ctx, c.Who, p.ID, func(f *directory.PersonFields) error {
+		if a.Assist != nil {
+			f.Assistance = other
+		}
 		if a.Rename != nil {
 			f.FullName = append([]string{*a.Rename}, f.FullName[min(1, len(f.FullName)):]...)
 		}

@@ -45,11 +45,15 @@ type SignIns struct {
 	passwords *Passwords
 	secret    *Secret
 	stat      authStats
+	// assistance checks passwords that other directories keep; people adds those who sign in for the first time.
+	assistance *Assistance
+	people     *People
 }
 
 // Authenticate signs a person in by full name, short name or address, with the account's password or an app password.
 // door is the name of the door, for the log. Errors: ErrAuthentication, which takes the same time for a wrong user and
-// a wrong password; ErrDisabled, only if the password is correct; password.ErrBusy. If the person has a second factor,
+// a wrong password; ErrDisabled, only if the password is correct; password.ErrBusy; assist.ErrAway
+// if another directory keeps the password and cannot be reached. If the person has a second factor,
 // the account's password alone is ErrAuthentication too, because callers of Authenticate cannot ask for a code.
 func (in *SignIns) Authenticate(ctx context.Context, user, secret, door string) (note.Who, Person, error) {
 	got, err := in.AuthenticateProof(ctx, user, secret, door)
@@ -80,11 +84,17 @@ func (in *SignIns) SignIn(ctx context.Context, user, secret, door string) (Proof
 	if err != nil {
 		return Proof{}, fmt.Errorf("directory: authenticate: %w", err)
 	}
-	if !found || !ok {
+	if !found {
+		if p, found, err = in.assistance.enroll(ctx, in.people, user, secret); err != nil {
+			return Proof{}, fmt.Errorf("directory: authenticate: %w", err)
+		}
+		ok = found
+	}
+	if !ok {
 		return Proof{}, in.refuse(ctx, user, door)
 	}
 	proof, err := in.admit(ctx, Proof{Person: p, App: app}, user, door)
-	if err == nil && app == "" && password.Outdated(p.password) {
+	if err == nil && p.password != "" && app == "" && password.Outdated(p.password) {
 		in.renew(ctx, &p, secret)
 	}
 	return proof, err
@@ -214,6 +224,10 @@ func (in *SignIns) log(ctx context.Context, what, user, door string) {
 func (in *SignIns) verify(ctx context.Context, p *Person, secret string) (ok bool, app string, err error) {
 	if app, ok := in.appPassword(p, secret); ok {
 		return true, app, nil
+	}
+	if !p.Assistance.IsZero() {
+		ok, err = in.assistance.verify(ctx, p, secret)
+		return ok, "", err
 	}
 	if p.password == "" {
 		return false, "", in.passwords.pool.VerifyNobody(ctx, secret)

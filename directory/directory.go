@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"doublet/directory/assist"
 	"doublet/directory/password"
 	"doublet/env"
 	"doublet/note"
@@ -120,6 +121,7 @@ type Directory struct {
 	Connections   *Connections
 	MailRules     *MailRules
 	Retention     *Retention
+	Assistance    *Assistance
 	DKIMKeys      *DKIMKeys
 	Passwords     *Passwords
 	SecondFactors *SecondFactors
@@ -177,8 +179,11 @@ func Open(s *store.Store, e *env.Env, pool *password.Pool, o Options) (*Director
 	return d, nil
 }
 
-// Close stops watching the database. It does not close the store.
-func (d *Directory) Close() { d.stop() }
+// Close stops watching the database, and closes connections to other directories. It does not close the store.
+func (d *Directory) Close() {
+	d.stop()
+	d.Assistance.close()
+}
 
 // Version returns the directory's version, which differs after every change while the directory is open and is never 0.
 // A note.Who with an older version must be renewed with WhoOf.
@@ -212,13 +217,16 @@ func (b *base) compose(pool *password.Pool, secret *Secret) *Directory {
 		Routes:      &Routes{base: b},
 		Connections: &Connections{base: b}, DKIMKeys: &DKIMKeys{base: b}, MailRules: &MailRules{base: b},
 		Retention: &Retention{base: b}}
-	d.Names = &Names{base: b, domains: d.Domains, cache: newNameCache(b.opt.NameCache, b.opt.Stats)}
+	d.Assistance = &Assistance{base: b, stat: assist.NewStats(b.opt.Stats)}
+	d.Names = &Names{base: b, domains: d.Domains, assistance: d.Assistance,
+		cache: newNameCache(b.opt.NameCache, b.opt.Stats)}
 	d.Passwords = &Passwords{base: b, names: d.Names, secret: secret, pool: pool}
 	d.SecondFactors = &SecondFactors{base: b, names: d.Names, secret: secret}
 	d.Passkeys = &Passkeys{base: b}
-	d.SignIns = &SignIns{base: b, names: d.Names, domains: d.Domains, passwords: d.Passwords, secret: secret}
-	d.SignIns.stat.init(b.opt.Stats)
 	d.People = &People{base: b, names: d.Names, domains: d.Domains, servers: d.Servers, passwords: d.Passwords}
+	d.SignIns = &SignIns{base: b, names: d.Names, domains: d.Domains, passwords: d.Passwords, secret: secret,
+		assistance: d.Assistance, people: d.People}
+	d.SignIns.stat.init(b.opt.Stats)
 	d.Groups = &Groups{base: b, names: d.Names}
 	d.MailIns = &MailIns{base: b, names: d.Names, servers: d.Servers}
 	d.Removals = &Removals{base: b, people: d.People}

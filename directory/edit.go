@@ -113,6 +113,8 @@ func formWord(form string) string {
 		return "mail rule"
 	case formRetention:
 		return "retention policy"
+	case formAssistance:
+		return "other directory"
 	}
 	return "entry"
 }

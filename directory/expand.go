@@ -36,7 +36,12 @@ const maxDepth = 64
 // including nested groups. It skips members that were removed. It returns ErrTooMany for more than MaxMembers
 // recipients.
 func (ns *Names) Expand(ctx context.Context, targets []Target) (Expansion, error) {
-	x := expander{limit: ns.opt.MaxMembers, seen: make(map[note.UNID]bool, len(targets)), out: make(map[string]bool)}
+	domains, err := ns.domains.now(ctx, nil, ns.version.Load())
+	if err != nil {
+		return Expansion{}, err
+	}
+	x := expander{limit: ns.opt.MaxMembers, seen: make(map[note.UNID]bool, len(targets)), out: make(map[string]bool),
+		domains: domains}
 	groups := false
 	for i := range targets {
 		groups = groups || targets[i].Kind == TargetGroup
@@ -47,7 +52,7 @@ func (ns *Names) Expand(ctx context.Context, targets []Target) (Expansion, error
 		}
 		return x.Expansion, x.check()
 	}
-	err := ns.read(ctx, func(r *store.Reader) error {
+	err = ns.read(ctx, func(r *store.Reader) error {
 		for i := range targets {
 			if err := x.target(r, &targets[i], 0); err != nil {
 				return err
@@ -60,10 +65,11 @@ func (ns *Names) Expand(ctx context.Context, targets []Target) (Expansion, error
 
 type expander struct {
 	Expansion
-	limit int
-	read  int // number of group members read so far
-	seen  map[note.UNID]bool
-	out   map[string]bool
+	domains *domainList // for groups of other directories
+	limit   int
+	read    int // number of group members read so far
+	seen    map[note.UNID]bool
+	out     map[string]bool
 }
 
 func (x *expander) check() error {
@@ -93,6 +99,9 @@ func (x *expander) target(r *store.Reader, t *Target, depth int) error {
 		return nil
 	}
 	x.seen[t.ID] = true
+	if t.other != nil {
+		return x.others(r, t.other, depth+1)
+	}
 	_, c, err := find(r, t.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && c.Content.Items.Get(itemRemoved) != nil {
 		return nil

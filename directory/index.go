@@ -13,7 +13,7 @@ import (
 // Kind is the kind of the directory's database.
 const Kind = "directory"
 
-// The directory's indexes. Numbers 1 to 10 are reserved for them and must not change.
+// The directory's indexes. Numbers 1 to 12 are reserved for them and must not change.
 const (
 	// indexNames finds documents by 'n' name, 'a' address key or 's' server name.
 	indexNames uint64 = 1
@@ -65,6 +65,7 @@ func Indexes() []store.Index {
 		of(indexConnections, connectionKeys),
 		of(indexMailRules, mailRuleKeys),
 		of(indexRetention, retentionKeys),
+		of(indexAssistance, assistanceKeys),
 	}
 }
 

@@ -37,6 +37,7 @@ const (
 	itemSizeLimit       = "SizeLimit"
 	itemRoles           = "Roles"
 	itemDisabled        = "Disabled"
+	itemAssistance      = "PasswordDirectory"
 	itemRemoved         = "Removed" // Unix seconds
 	itemListName        = "ListName"
 	itemMembers         = "Members"
@@ -95,6 +96,8 @@ type PersonFields struct {
 	// Quota, Warning and SizeLimit (of one message) are in bytes; 0 is no limit.
 	Quota, Warning, SizeLimit uint64
 	Roles                     []string
+	// Assistance is the other directory that keeps the person's password. Zero: the password is kept here.
+	Assistance note.UNID
 	// Disabled rejects sign-ins and mail (550 5.2.1). Mail to addresses such as postmaster is still accepted.
 	Disabled bool
 	// Forward lists addresses that the person's mail is forwarded to. ForwardOnly keeps no copy in the mail file.
@@ -117,6 +120,7 @@ type AppPassword struct {
 type Person struct {
 	ID note.UNID
 	PersonFields
+	// HasPassword reports that the account has a password, here or in another directory.
 	HasPassword  bool
 	HasScram     bool
 	AppPasswords []AppPassword
@@ -230,6 +234,10 @@ func (p *PersonFields) write(items note.Items) note.Items {
 	f.int(itemSizeLimit, int64(p.SizeLimit))
 	f.list(itemRoles, p.Roles)
 	f.bool(itemDisabled, p.Disabled)
+	if f.unid(itemAssistance, p.Assistance); !p.Assistance.IsZero() {
+		f.text(itemPassword, "") // the person has one password
+		f.binary(itemScram, nil)
+	}
 	f.list(itemForward, p.Forward)
 	f.bool(itemForwardOnly, p.ForwardOnly)
 	f.list(itemSendAs, p.SendAs)
@@ -259,6 +267,7 @@ func readPerson(id note.UNID, items note.Items) Person {
 		SizeLimit:       uint64(max(0, items.Get(itemSizeLimit).AsInt())),
 		Roles:           items.Get(itemRoles).AsTextList(),
 		Disabled:        items.Get(itemDisabled).AsBool(),
+		Assistance:      readUNID(items.Get(itemAssistance)),
 		Forward:         items.Get(itemForward).AsTextList(),
 		ForwardOnly:     items.Get(itemForwardOnly).AsBool(),
 		Vacation:        readVacation(items),
@@ -271,8 +280,13 @@ func readPerson(id note.UNID, items note.Items) Person {
 	if own, p.HasScram = readScram(items.Get(itemScram).AsBinary()); p.HasScram {
 		p.scram = append(p.scram, own)
 	}
-	p.Removed = readRemoved(items)
 	p.PasswordID = items.Get(itemPasswordID).AsText()
+	if !p.Assistance.IsZero() {
+		// Another replica may have set a password here meanwhile: it does not count.
+		p.HasPassword, p.password, p.HasScram, p.scram = true, "", false, nil
+		p.PasswordID = assisted + p.Assistance.String()
+	}
+	p.Removed = readRemoved(items)
 	p.totp = items.Get(itemTOTP).AsBinary()
 	if p.HasTOTP() {
 		p.TOTP = time.Unix(items.Get(itemTOTPSince).AsInt(), 0).UTC()

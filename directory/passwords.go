@@ -68,6 +68,9 @@ func (pws *Passwords) set(ctx context.Context, who note.Who, person note.UNID, p
 	if err != nil {
 		return err
 	}
+	if err := kept(&p); err != nil {
+		return err
+	}
 	salt := pws.saltOf(&p, false)
 	c, err := pws.prepare(ctx, pw, withScram, salt)
 	if err != nil {
@@ -76,6 +79,9 @@ func (pws *Passwords) set(ctx context.Context, who note.Who, person note.UNID, p
 	return pws.update(ctx, who, func(e *edit) error {
 		return e.change(person, formPerson, func(items note.Items) (note.Items, error) {
 			now := readPerson(person, items)
+			if err := kept(&now); err != nil {
+				return nil, err
+			}
 			again, err := ask(&now)
 			if err == nil && (again != withScram || !salt.is(pws.saltOf(&now, false))) {
 				err = errMoved
@@ -87,6 +93,14 @@ func (pws *Passwords) set(ctx context.Context, who note.Who, person note.UNID, p
 			return items, err
 		})
 	})
+}
+
+// kept returns an error if another directory keeps a person's password.
+func kept(p *Person) error {
+	if p.Assistance.IsZero() {
+		return nil
+	}
+	return fmt.Errorf("%w: another directory keeps the password of %s; change it there", ErrInvalid, p.Name())
 }
 
 // salt holds the salt and iteration count of all of a person's SCRAM credentials. They must agree, because the server

@@ -92,7 +92,7 @@ func (ps *People) prepare(ctx context.Context, spec *PersonSpec) (*newPerson, er
 		return nil, err
 	}
 	if err := ps.read(ctx, func(r *store.Reader) error {
-		return checkRights(r, &n.fields.SendAs, &n.fields.OnBehalf)
+		return errors.Join(checkRights(r, &n.fields.SendAs, &n.fields.OnBehalf), spec.checkAssisted(r))
 	}); err != nil {
 		return nil, err
 	}
@@ -254,6 +254,11 @@ func (e *edit) checkChange(f, was *PersonFields) error {
 	// The domain of an existing address may no longer be local: accept it.
 	if err := checkPerson(f, withDomainsOf(domains, was.Addresses())); err != nil {
 		return err
+	}
+	if f.Assistance != was.Assistance {
+		if err := checkAssisted(&e.w.Reader, f.Assistance); err != nil {
+			return err
+		}
 	}
 	return checkRights(&e.w.Reader, &f.SendAs, &f.OnBehalf)
 }

@@ -61,15 +61,18 @@ type Target struct {
 	ListPart string
 
 	groupKind GroupKind
+	// other is a group of another directory, nil for all others.
+	other *otherGroup
 }
 
 // Names finds people, groups, mail-in databases and domains by address, name or id, and computes the rights of a
 // person. It caches its answers for one version of the directory.
 type Names struct {
 	*base
-	domains *Domains
-	cache   *nameCache
-	books   books
+	domains    *Domains
+	assistance *Assistance
+	cache      *nameCache
+	books      books
 }
 
 // Resolve finds the recipient of an address: local@domain, or postmaster alone (RFC 5321 section 4.5.1). It tries the

@@ -16,7 +16,7 @@ import (
 // mail, the error is a *smtp.Reply. Any other error is a server failure.
 func (s *Depositor) Accept(ctx context.Context, to smtp.Path, p smtp.RcptParams, size uint64) (Recipient, error) {
 	r := Recipient{To: to, Params: p}
-	t, err := s.dir.Names.Resolve(ctx, to.String())
+	t, err := s.dir.Names.Recipient(ctx, to.String())
 	switch {
 	case errors.Is(err, directory.ErrNotLocal):
 		r.Outside = true
@@ -25,6 +25,8 @@ func (s *Depositor) Accept(ctx context.Context, to smtp.Path, p smtp.RcptParams,
 		return r, replyNoUser
 	case errors.Is(err, directory.ErrInvalid):
 		return r, replyAddress
+	case errors.Is(err, directory.ErrTooMany):
+		return r, replyGroup
 	case err != nil:
 		return r, fmt.Errorf("mail: resolve %.80q: %w", to.String(), err)
 	}

@@ -1,5 +1,6 @@
-// Package ldap reads entries from a directory server. It is a small layer over go-ldap: it dials through env, and reads
-// the results of a search page by page, so that their number does not matter.
+// Package ldap reads entries from a directory server, and checks passwords there. It is a small layer over go-ldap: it
+// dials through env, limits the time and the bytes of an answer, and reads the results of a search page by page, so
+// that their number does not matter.
 package ldap
 
 import (
@@ -75,10 +76,12 @@ type Options struct {
 	// StartTLS starts TLS on a connection to ldap://.
 	StartTLS bool
 	TLS      *tls.Config // without ServerName, the host of the URL is used
-	// User is the DN to bind as, "" for an anonymous bind.
+	// User is the DN as which Search binds, "" for an anonymous bind.
 	User, Password string
-	// Timeout is the timeout of one response (default 1 min).
+	// Timeout is the timeout of one request (default 1 min).
 	Timeout time.Duration
+	// Answer is the limit of one answer, in bytes; 0 is none.
+	Answer int64
 }
 
 // Entry is one entry. Attribute names are in lower case, without options.
@@ -102,24 +105,31 @@ var pages = []uint32{500, 100, 10}
 
 // Search calls fn for each entry that a URL selects, until fn returns an error.
 func Search(ctx context.Context, e *env.Env, u URL, o Options, attributes []string, fn func(Entry) error) error {
-	conn, err := open(e, u, o)
+	c, err := Dial(ctx, e, u, o)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
+	defer c.Close()
+	if o.User != "" {
+		if err := c.Bind(ctx, o.User, o.Password); err != nil {
+			return err
+		}
+	}
 	paging := ldap.NewControlPaging(pages[0])
 	for smaller := pages[1:]; ; {
 		req := ldap.NewSearchRequest(u.Base, u.Scope, ldap.NeverDerefAliases, 0, 0, false, u.Filter, attributes,
 			[]ldap.Control{paging})
-		res, err := conn.Search(req)
+		var res *ldap.SearchResult
+		err := c.do(ctx, "search", func() (err error) {
+			res, err = c.conn.Search(req)
+			return err
+		})
 		if ldap.IsErrorWithCode(err, ldap.LDAPResultAdminLimitExceeded) && len(paging.Cookie) == 0 && len(smaller) > 0 {
 			paging, smaller = ldap.NewControlPaging(smaller[0]), smaller[1:]
 			continue
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("ldap: search %s: %w", u.Address, err), ctx.Err())
+			return err
 		}
 		for _, entry := range res.Entries {
 			if err := fn(MakeEntry(entry)); err != nil {
@@ -132,38 +142,4 @@ func Search(ctx context.Context, e *env.Env, u URL, o Options, attributes []stri
 		}
 		paging.SetCookie(next.Cookie)
 	}
-}
-
-func open(e *env.Env, u URL, o Options) (*ldap.Conn, error) {
-	if o.Timeout <= 0 {
-		o.Timeout = time.Minute
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if o.TLS != nil {
-		c = o.TLS.Clone()
-	}
-	if c.ServerName == "" {
-		c.ServerName = u.Host
-	}
-	nc, err := e.Dial("tcp", u.Address, min(o.Timeout, time.Minute))
-	if err != nil {
-		return nil, fmt.Errorf("ldap: dial %s: %w", u.Address, err)
-	}
-	if u.TLS {
-		nc = tls.Client(nc, c)
-	}
-	conn := ldap.NewConn(nc, u.TLS)
-	conn.Start()
-	conn.SetTimeout(o.Timeout)
-	if o.StartTLS && !u.TLS {
-		if err := conn.StartTLS(c); err != nil {
-			return nil, errors.Join(fmt.Errorf("ldap: StartTLS at %s: %w", u.Address, err), conn.Close())
-		}
-	}
-	if o.User != "" {
-		if err := conn.Bind(o.User, o.Password); err != nil {
-			return nil, errors.Join(fmt.Errorf("ldap: bind as %s at %s: %w", o.User, u.Address, err), conn.Close())
-		}
-	}
-	return conn, nil
 }

@@ -103,6 +103,7 @@ func (r *readings) probes() []*probe.Probe {
 		})),
 		probe.Bind(&check.Names, r.namesTwice),
 		probe.Bind(&check.Members, r.members),
+		probe.Bind(&check.Assistance, r.assistance),
 		probe.Bind(&check.SignInRate, always(r.signIns)),
 		probe.Bind(&check.SignInAttack, always(r.attacks)),
 		probe.Bind(&check.Certificate, always(r.certificates)),

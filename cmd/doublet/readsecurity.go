@@ -162,6 +162,15 @@ func (r *readings) connections(ctx context.Context) (out []check.Link, err error
 	return out, err
 }
 
+// assistance returns the other directories that cannot be used now.
+func (r *readings) assistance(ctx context.Context) (out []check.Unreachable, err error) {
+	list, err := r.system.Directory.Assistance.Away(ctx)
+	for i := range list {
+		out = append(out, check.Unreachable{Name: list[i].Name, Error: list[i].Err.Error()})
+	}
+	return out, err
+}
+
 // dirPage is the number of documents that one read of the directory holds,
 // dirMost the number of groups and of names that
 // a probe looks at.

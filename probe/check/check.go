@@ -20,7 +20,7 @@ func Kinds() []*probe.Kind {
 		&JournalFailure.Kind, &MailRules.Kind,
 		&CPU.Kind, &Memory.Kind, &DiskSpace.Kind, &DiskLatency.Kind, &Descriptors.Kind,
 		&Damage.Kind, &OutOfService.Kind, &Quota.Kind, &DatabaseSize.Kind, &CompactionDebt.Kind, &FullText.Kind,
-		&Names.Kind, &Members.Kind,
+		&Names.Kind, &Members.Kind, &Assistance.Kind,
 		&SignInRate.Kind, &SignInAttack.Kind, &Certificate.Kind, &SigningKey.Kind, &OpenRelay.Kind, &BlockList.Kind,
 		&WeakSetting.Kind,
 		&Cluster.Kind, &Connection.Kind,

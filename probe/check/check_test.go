@@ -68,6 +68,8 @@ var faults = []fault{
 	faultOf(&Names, []Twice{{"ada", []string{"1", "2"}}}, nil, probe.WarningHigh, "ada", "2 documents"),
 	faultOf(&Members, []Missing{{"Staff", []string{"1", "2"}}}, []Missing{{"Staff", nil}}, probe.WarningLow, "Staff",
 		"2 members of Staff"),
+	faultOf(&Assistance, []Unreachable{{"corp", "refused"}}, nil, probe.Failure, "corp",
+		"the directory corp cannot be used: refused"),
 	faultOf(&SignInRate, SignIns{300, 4}, SignIns{299, 4}, probe.WarningLow, "", "300 sign-ins failed"),
 	faultOf(&SignInAttack, []Attack{{Account: "50%d", Failed: 500}}, []Attack{{Account: "50%d", Failed: 49}},
 		probe.WarningHigh, "account 50%d", "the account 50%d failed"),

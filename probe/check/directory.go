@@ -53,3 +53,23 @@ var Members = probe.Check[[]Missing]{
 		return out
 	},
 }
+
+// Unreachable is another directory that does not serve requests.
+type Unreachable struct{ Name, Error string }
+
+// Assistance reports other directories that cannot be used.
+var Assistance = probe.Check[[]Unreachable]{
+	Kind: probe.Kind{Type: probe.Directory, Name: "Assistance",
+		What: "other directories (directory assistance) that cannot be reached, refuse the bind DN, or lack the base",
+		Cause: "The directory or the network is down, its certificate has expired, or the password of the bind DN " +
+			"has changed. People whose password it keeps cannot sign in.",
+		Remedy: "`doublet assistance test NAME` shows the step that fails.",
+		Every:  time.Minute, Clear: 15 * time.Second},
+	Find: func(list []Unreachable, _ probe.Limits) (out []probe.Finding) {
+		for _, d := range list {
+			out = append(out, one(probe.Failure, true, d.Name,
+				fmt.Sprintf("the directory %s cannot be used: %s", d.Name, d.Error))...)
+		}
+		return out
+	},
+}

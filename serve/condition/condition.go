@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"doublet/directory/assist"
 	"doublet/mailbox"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
@@ -63,6 +64,13 @@ var (
 		IMAP: "UNAVAILABLE", IMAPText: "Too many sign-ins at once, try again later", POP3: "SYS/TEMP",
 		JMAP: "serverUnavailable", HTTP: http.StatusTooManyRequests, Text: "tryLater",
 	}
+	DirectoryAway = &Condition{
+		Name: "another directory, which has a person's password or a group, cannot be reached",
+		errs: []error{assist.ErrAway},
+		SMTP: smtp.NewReply(451, 4, 4, 3, "The directory cannot be reached now, try again later"),
+		IMAP: "UNAVAILABLE", IMAPText: "The directory cannot be reached now, try again later", POP3: "SYS/TEMP",
+		JMAP: "serverUnavailable", HTTP: http.StatusServiceUnavailable, Text: "tryLater",
+	}
 	Elsewhere = &Condition{
 		Name: "the mail file is on another server, or on its way to one",
 		errs: []error{store.ErrNotHome, store.ErrIncomplete, mailbox.ErrParted, mailbox.ErrPartly},
@@ -98,7 +106,8 @@ var (
 )
 
 // All lists the conditions. The first that matches an error applies.
-var All = []*Condition{NoSpace, OverQuota, NoMemory, Busy, Elsewhere, OutOfService, Damaged, Closing, Trouble}
+var All = []*Condition{NoSpace, OverQuota, NoMemory, Busy, DirectoryAway, Elsewhere, OutOfService, Damaged, Closing,
+	Trouble}
 
 // Of returns the condition of an error. For an error without one it returns Trouble and false.
 func Of(err error) (c *Condition, known bool) {

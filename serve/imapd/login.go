@@ -60,6 +60,8 @@ func (s *session) signedIn(cmd *imap.Command, account signin.Account, err error)
 		s.no(cmd, "LIMIT", "Too many sessions at once, try again later")
 	case errors.Is(err, signin.ErrBusy):
 		s.no(cmd, condition.Busy.IMAP, condition.Busy.IMAPText)
+	case condition.DirectoryAway.Is(err):
+		s.no(cmd, condition.DirectoryAway.IMAP, condition.DirectoryAway.IMAPText)
 	case errors.Is(err, signin.ErrCredentials):
 		s.refuseSignIn(cmd, "AUTHENTICATIONFAILED", "Wrong name or password")
 	case errors.Is(err, signin.ErrDisabled):

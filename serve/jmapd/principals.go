@@ -34,10 +34,12 @@ func principalGet(c *call) error {
 			ids = append(ids, u)
 		}
 	}
-	list, version, err := c.s.backend.Directory().Names.Entries(c.ctx, ids)
+	dir := c.s.backend.Directory()
+	list, version, err := dir.Names.Entries(c.ctx, ids)
 	if err != nil {
 		return err
 	}
+	list = append(list, dir.Names.Known(ids)...)
 	g.begin(strconv.FormatUint(version, 16))
 	found := make(map[string]bool, len(list))
 	for i := range list {
@@ -102,7 +104,11 @@ func principalQuery(c *call) error {
 	}
 	var list []directory.Entry
 	if some {
-		if list, err = c.s.backend.Directory().Names.Find(c.ctx, search); err != nil {
+		dir := c.s.backend.Directory()
+		if list, err = dir.Names.Find(c.ctx, search); err == nil {
+			list, err = dir.Names.FindMore(c.ctx, search, list)
+		}
+		if err != nil {
 			return err
 		}
 	}

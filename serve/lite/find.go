@@ -25,7 +25,11 @@ func (v *visit) find(words string) ([]person, error) {
 			out = append(out, person{clip(name, 80), formatAddress(&a), ""})
 		}
 	}
-	list, err := v.s.dir.Names.Find(v.ctx, directory.Search{Text: words})
+	search := directory.Search{Text: words}
+	list, err := v.s.dir.Names.Find(v.ctx, search)
+	if err == nil {
+		list, err = v.s.dir.Names.FindMore(v.ctx, search, list)
+	}
 	if err != nil {
 		return nil, err
 	}

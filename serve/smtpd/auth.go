@@ -122,6 +122,9 @@ func (s *session) authFailed(err error) {
 	case errors.Is(err, signin.ErrBusy), errors.Is(err, listen.ErrSessions), errors.Is(err, listen.ErrUsers):
 		s.refuse(errAuthBusy)
 		return
+	case condition.DirectoryAway.Is(err):
+		s.refuse(errAuthTemporary)
+		return
 	case errors.Is(err, signin.ErrCredentials):
 	case errors.Is(err, signin.ErrDisabled):
 		r = errAuthDisabled

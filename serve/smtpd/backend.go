@@ -85,6 +85,9 @@ func (b *backend) Recipient(ctx context.Context, e *Envelope, r *Recipient) erro
 			return nil
 		}
 	}
+	if condition.DirectoryAway.Is(err) {
+		return condition.DirectoryAway.SMTP // it may be a group of another directory
+	}
 	if err != nil {
 		return err
 	}

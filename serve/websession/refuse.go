@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"doublet/directory"
+	"doublet/directory/assist"
 	"doublet/serve/signin"
 	"doublet/serve/speech"
 )
@@ -108,7 +109,7 @@ func (x *Service) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // logTrouble logs internal errors.
 func (x *Service) logTrouble(r *http.Request, p problem, err error) {
-	if p.Status == http.StatusServiceUnavailable && r.Context().Err() == nil {
+	if p.Status == http.StatusServiceUnavailable && r.Context().Err() == nil && !errors.Is(err, assist.ErrAway) {
 		x.env.Log.Error("cannot authenticate a request", "path", r.URL.Path, "error", err)
 	}
 }

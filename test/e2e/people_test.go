@@ -1,14 +1,10 @@
 package e2e
 
 import (
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"doublet/test/external"
 	"doublet/test/program"
@@ -17,52 +13,7 @@ import (
 // slapd starts an OpenLDAP with some entries; the password of its root is "chief".
 func slapd(t *testing.T, ldif string) (port string) {
 	t.Helper()
-	path := external.Need(t, "slapd")[0]
-	dir := t.TempDir()
-	port = program.FreePorts(t, 1)[0]
-	conf := strings.NewReplacer("DIR", dir).Replace(`
-include /etc/ldap/schema/core.schema
-include /etc/ldap/schema/cosine.schema
-include /etc/ldap/schema/nis.schema
-include /etc/ldap/schema/inetorgperson.schema
-pidfile DIR/pid
-modulepath /usr/lib/ldap
-moduleload back_mdb
-sizelimit 10
-database mdb
-suffix "dc=example,dc=com"
-rootdn "cn=chief,dc=example,dc=com"
-rootpw chief
-directory DIR
-limits * size.soft=10 size.hard=10 size.pr=10 size.prtotal=unlimited
-access to attrs=userPassword by anonymous auth by * none
-access to * by * read
-`)
-	file, entries := filepath.Join(dir, "slapd.conf"), filepath.Join(dir, "entries.ldif")
-	for name, text := range map[string]string{file: conf, entries: ldif} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	program.Run(t, "", nil, path, "-Ta", "-f", file, "-l", entries) // slapadd
-	out := &program.Output{}
-	cmd := exec.Command(path, "-f", file, "-h", "ldap://127.0.0.1:"+port, "-d", "0")
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		c, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
-		if err == nil {
-			c.Close()
-			return port
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("slapd does not answer: %s", out)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	return newSlapd(t, ldif).port
 }
 
 const ldapEntries = `dn: dc=example,dc=com
