@@ -18,23 +18,29 @@ import (
 	"doublet/test/program"
 )
 
-// TestBrowser runs the tests of the web client in Chromium: test/e2e/web, in three parts of about equal length, each
+// TestBrowser runs the tests of the web client in Chromium: test/e2e/web, in four parts of about equal length, each
 // against a demo of its own.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
-	browsePart(t, "", "folders")
+	browsePart(t, "", "files")
 }
 
 // TestBrowserMore runs the second part of the files of TestBrowser.
 func TestBrowserMore(t *testing.T) {
 	t.Parallel()
-	browsePart(t, "folders", "quote")
+	browsePart(t, "files", "lite")
 }
 
-// TestBrowserRest runs the third part of the files of TestBrowser.
+// TestBrowserOther runs the third part of the files of TestBrowser.
+func TestBrowserOther(t *testing.T) {
+	t.Parallel()
+	browsePart(t, "lite", "recipients")
+}
+
+// TestBrowserRest runs the fourth part of the files of TestBrowser.
 func TestBrowserRest(t *testing.T) {
 	t.Parallel()
-	browsePart(t, "quote", "~")
+	browsePart(t, "recipients", "~")
 }
 
 // browsePart runs the files whose names are not before from, and before to.
