@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"doublet/env"
+	"doublet/store/crypt"
 	"doublet/store/layout"
 )
 
@@ -59,7 +60,7 @@ func OwnFile(name string) bool {
 			return true
 		}
 	}
-	for _, s := range []string{".sst", ".blob", ".log", ".dbtmp", ".seg"} {
+	for _, s := range []string{".sst", ".blob", ".log", ".dbtmp", ".seg", crypt.CopySuffix} {
 		if strings.HasSuffix(name, s) {
 			return true
 		}
