@@ -33,6 +33,8 @@ type Options struct {
 	Folders []string
 	// KeyFile is the path of the file with the server keys.
 	KeyFile string
+	// Rate is the number of bytes a second that Rewrite copies at most, 0 for no limit.
+	Rate int64
 	// Stats may be nil.
 	Stats *stat.Tree
 }
@@ -58,8 +60,8 @@ type FS struct {
 	copied string
 
 	mark mark
-	// rewriting is held by the one Rewrite or Rotate that runs.
-	rewriting sync.Mutex
+	// rewriting and rotating are held by the one Rewrite and the one Rotate that run.
+	rewriting, rotating sync.Mutex
 }
 
 // node is a file with open handles.
@@ -106,11 +108,8 @@ func (f *FS) publish(t *stat.Tree) {
 	t.GaugeFunc("Database.Encryption.Left.Bytes",
 		"content that is not encrypted with the present key, bytes; counted by the task Encryption",
 		func() float64 { return float64(f.count.left.Load()) })
-	t.GaugeFunc("Database.Encryption.Keys", "keys in the key file", func() float64 {
-		f.names.RLock()
-		defer f.names.RUnlock()
-		return float64(len(f.keys.list))
-	})
+	t.GaugeFunc("Database.Encryption.Keys", "keys in the key file",
+		func() float64 { return float64(len(f.present().list)) })
 }
 
 // Unwrap implements vfs.FS.

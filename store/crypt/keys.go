@@ -46,6 +46,8 @@ type Keys struct {
 	list []*Key
 	// plain means that new files are not encrypted.
 	plain bool
+	// version counts the changes of the keys since the start.
+	version int
 }
 
 // active returns the key of new files, or nil if they are not encrypted.

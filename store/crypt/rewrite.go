@@ -27,15 +27,20 @@ type Status struct {
 	Uses []Use
 }
 
+// present returns the keys. Their list is never modified.
+func (f *FS) present() Keys {
+	f.names.RLock()
+	defer f.names.RUnlock()
+	return f.keys
+}
+
 // Status reads the headers of all files.
 func (f *FS) Status() (s Status, err error) {
-	f.names.RLock()
-	s.Active = f.keys.activeName()
-	for _, k := range f.keys.list {
+	keys := f.present()
+	s.Active = keys.activeName()
+	for _, k := range keys.list {
 		s.Keys = append(s.Keys, k.id.String())
 	}
-	keys := f.keys
-	f.names.RUnlock()
 	s.Uses, err = census(f.FS, &keys, f.o.Folders)
 	return s, err
 }
@@ -43,18 +48,17 @@ func (f *FS) Status() (s Status, err error) {
 // Rotate makes a new key, writes it to the key file before the others, and encrypts new files with it from now on. It
 // returns the id of the key. Older files keep their keys until Rewrite.
 func (f *FS) Rotate() (ID, error) {
-	f.rewriting.Lock()
-	defer f.rewriting.Unlock()
+	f.rotating.Lock()
+	defer f.rotating.Unlock()
 	text, have, err := readKeyFile(f.FS, f.o.KeyFile)
 	if err != nil {
 		return ID{}, err
 	}
-	f.names.RLock()
-	missing := slices.IndexFunc(f.keys.list, func(k *Key) bool { return have.find(k.id) == nil })
-	f.names.RUnlock()
-	if missing >= 0 {
-		return ID{}, fmt.Errorf("rotate: %s lacks key %s, which this server uses: restart it first", f.o.KeyFile,
-			f.keys.list[missing].id)
+	for _, k := range f.present().list {
+		if have.find(k.id) == nil {
+			return ID{}, fmt.Errorf("%s lacks key %s, with which this server started: put it back, or restart the "+
+				"server if no file uses it any more", f.o.KeyFile, k.id)
+		}
 	}
 	line, err := NewKey(f.env)
 	if err != nil {
@@ -72,11 +76,15 @@ func (f *FS) Rotate() (ID, error) {
 	if err := writeFile(f.FS, f.o.KeyFile, next); err != nil {
 		return ID{}, fmt.Errorf("rotate: write the key file: %w", err)
 	}
+	keys.version = f.present().version + 1
 	f.names.Lock()
 	defer f.names.Unlock()
 	f.keys = keys
 	return keys.list[0].id, nil
 }
+
+// ErrRewriting means that files are being encrypted anew already.
+var ErrRewriting = errors.New("files are being encrypted anew already")
 
 // Pass is the result of Rewrite.
 type Pass struct {
@@ -89,36 +97,38 @@ type Pass struct {
 }
 
 // Rewrite encrypts every file that has not the present key with it, or decrypts it if new files are not encrypted, at
-// no more than rate bytes a second (0: no limit). Readers and writers go on meanwhile. A file that is being written
-// keeps its contents and its key; the present server key wraps its key from then on. If ctx ends, Rewrite stops; what
-// it has done stays done. progress may be nil; it is called with the bytes done so far.
-func (f *FS) Rewrite(ctx context.Context, rate int64, progress func(done int64)) (p Pass, err error) {
-	f.rewriting.Lock()
+// the rate of the options. Readers and writers go on meanwhile. A file that is being written keeps its contents and its
+// key; the present server key wraps its key from then on. If ctx ends, Rewrite stops; what it has done stays done.
+// progress may be nil; it is called with the bytes done so far. Rewrite fails with ErrRewriting if another one runs.
+func (f *FS) Rewrite(ctx context.Context, progress func(done int64)) (p Pass, err error) {
+	if !f.rewriting.TryLock() {
+		return p, ErrRewriting
+	}
 	defer f.rewriting.Unlock()
-	f.names.RLock()
-	active := f.keys.activeName()
-	f.names.RUnlock()
-	if f.mark.only(active) {
+	keys := f.present()
+	if f.mark.only(keys.activeName()) {
 		f.count.left.Store(0)
 		return p, nil
 	}
-	c := &copying{f: f, ctx: ctx, rate: rate, begun: f.env.Clock.Now(), progress: progress}
+	c := &copying{f: f, ctx: ctx, begun: f.env.Clock.Now(), progress: progress}
 	err = walk(f.FS, f.o.Folders, func(path string, size int64) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return c.renew(path, size, active, &p)
+		return c.renew(path, size, &p)
 	})
 	p.Bytes = c.done
 	if err != nil {
 		return p, err
 	}
-	return p, f.settle(active)
+	return p, f.settle()
 }
 
 // settle counts the files after a pass, and records the keys that they need.
-func (f *FS) settle(active string) error {
-	uses, err := census(f.FS, &f.keys, f.o.Folders) // Rotate alone changes them, and it waits
+func (f *FS) settle() error {
+	keys := f.present()
+	active := keys.activeName()
+	uses, err := census(f.FS, &keys, f.o.Folders)
 	if err != nil {
 		return err
 	}
@@ -131,6 +141,11 @@ func (f *FS) settle(active string) error {
 	f.count.left.Store(left)
 	may := keysOf(uses)
 	may[active] = true
+	f.names.RLock()
+	defer f.names.RUnlock()
+	if f.keys.version != keys.version {
+		return nil // the count lacks files with the newest key
+	}
 	return f.mark.set(f.FS, may)
 }
 
@@ -138,20 +153,19 @@ func (f *FS) settle(active string) error {
 type copying struct {
 	f        *FS
 	ctx      context.Context
-	rate     int64
 	begun    time.Time
 	done     int64
 	progress func(int64)
 }
 
 // renew gives one file the present key.
-func (c *copying) renew(path string, size int64, active string, p *Pass) error {
-	f := c.f
+func (c *copying) renew(path string, size int64, p *Pass) error {
+	f, keys := c.f, c.f.present()
 	if strings.HasSuffix(path, CopySuffix) { // of a pass that was interrupted
 		return f.FS.Remove(path)
 	}
-	name, _, err := keyOf(f.FS, &f.keys, path, size)
-	if err != nil || name == "" || name == active {
+	name, _, err := keyOf(f.FS, &keys, path, size)
+	if err != nil || name == "" || name == keys.activeName() {
 		return err
 	}
 	if !f.claim(path) {
@@ -225,10 +239,10 @@ func (c *copying) pause() error {
 	if c.progress != nil {
 		c.progress(c.done)
 	}
-	if c.rate <= 0 {
+	if c.f.o.Rate <= 0 {
 		return c.ctx.Err()
 	}
-	due := c.begun.Add(time.Duration(float64(c.done) / float64(c.rate) * float64(time.Second)))
+	due := c.begun.Add(time.Duration(float64(c.done) / float64(c.f.o.Rate) * float64(time.Second)))
 	wait := due.Sub(c.f.env.Clock.Now())
 	if wait <= 0 {
 		return c.ctx.Err()
