@@ -18,7 +18,6 @@ import (
 	"doublet/note"
 	"doublet/replica/https"
 	"doublet/serve/signin"
-	"doublet/store"
 	"doublet/wire/size"
 
 	"github.com/spf13/cobra"
