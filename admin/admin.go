@@ -177,7 +177,8 @@ func init() {
 		replication(), clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), sieves(),
 		calendars(), deleted(), checks(),
 		journals(), feeds(),
-		onMachine(backups()), onMachine(dumps()), certificates(), statistics(), catalogs(), compacts(), updalls(), onMachine(encryptions()),
+		onMachine(backups()), onMachine(dumps()), certificates(), statistics(), catalogs(), compacts(), updalls(),
+		onMachine(encryptions()),
 		events(),
 		tasks(), consoles(), settings(), control())
 }

@@ -56,7 +56,7 @@ type EncryptionPass struct {
 }
 
 // errNotEncrypted refuses a verb on a store that is not encrypted.
-var errNotEncrypted = errors.New("the store is not encrypted: set data.encryption_key_file and restart the server")
+var errNotEncrypted = errors.New("store is not encrypted: set data.encryption_key_file and restart the server")
 
 func encryptions() []*Verb {
 	return []*Verb{

@@ -30,7 +30,8 @@ func EncryptedEnv(t *testing.T, e *env.Env) (*env.Env, *crypt.FS) {
 			t.Fatal(err)
 		}
 	}
-	files, err := crypt.Open(e, crypt.Options{Dir: "data", Folders: []string{"data/notes", "data/objects"}, KeyFile: "keys"})
+	files, err := crypt.Open(e, crypt.Options{Dir: "data", Folders: []string{"data/notes", "data/objects"},
+		KeyFile: "keys"})
 	if err != nil {
 		t.Fatal(err)
 	}

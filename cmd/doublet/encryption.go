@@ -59,8 +59,8 @@ the mail, not the directory. Backups do not need it; they are encrypted by data.
 func (a *app) encryptionKeyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "key FILE", Short: "make a key file for encryption at rest", Args: count(1, 1),
-		Long: "Writes a new key into FILE, which must not exist. A key on the disk that it protects protects nothing: " +
-			"let FILE be\non a device of its own, or be provided at boot by the service manager.",
+		Long: "Writes a new key into FILE, which must not exist. A key on the disk that it protects is no " +
+			"protection: let\nFILE be on a device of its own, or be provided at boot by the service manager.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			path, err := filepath.Abs(args[0])
 			if err != nil {

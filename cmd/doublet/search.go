@@ -35,7 +35,8 @@ func searchDir(cfg *config.Config) string {
 func searchOptions(cfg *config.Config, stats *stat.Tree) search.Options {
 	c := &cfg.Search
 	return search.Options{
-		Dir: searchDir(cfg), CacheSize: int64(c.CacheSize), MemTableSize: int64(c.MemtableSize), DocsSize: int64(c.DocumentsSize),
+		Dir:       searchDir(cfg),
+		CacheSize: int64(c.CacheSize), MemTableSize: int64(c.MemtableSize), DocsSize: int64(c.DocumentsSize),
 		Limits: text.Limits{
 			Part: int(c.PartText), Message: int(c.MessageText), Attachment: int(c.AttachmentSize),
 			MIME:     mime.Limits{Depth: cfg.Limits.MIMEDepth, HeaderBytes: int(cfg.Limits.HeaderBytes)},

@@ -146,7 +146,8 @@ func (h *server) startEncryption(tasks *task.Supervisor) {
 				r.Report(admin.Size(done).String() + " encrypted anew")
 			})
 			if p.Files > 0 || p.Wrapped > 0 {
-				h.env.Log.Info("encrypted files with the present key", "files", p.Files, "bytes", p.Bytes, "left", p.Left)
+				h.env.Log.Info("encrypted files with the present key", "files", p.Files, "bytes", p.Bytes,
+					"left", p.Left)
 			}
 			return err
 		}})

@@ -77,7 +77,7 @@ func (k *Keys) find(id ID) *Key {
 
 func newKey(secret []byte) (*Key, error) {
 	if len(secret) != keyBytes {
-		return nil, fmt.Errorf("a key has %d hexadecimal digits", 2*keyBytes)
+		return nil, fmt.Errorf("expected %d bytes in a key", keyBytes)
 	}
 	block, err := aes.NewCipher(secret)
 	if err != nil {

@@ -56,8 +56,8 @@ func (f *FS) Rotate() (ID, error) {
 	}
 	for _, k := range f.present().list {
 		if have.find(k.id) == nil {
-			return ID{}, fmt.Errorf("%s lacks key %s, with which this server started: put it back, or restart the "+
-				"server if no file uses it any more", f.o.KeyFile, k.id)
+			return ID{}, fmt.Errorf("%s lacks key %s, which this server has: put it back, or restart the server",
+				f.o.KeyFile, k.id)
 		}
 	}
 	line, err := NewKey(f.env)
@@ -158,7 +158,7 @@ type copying struct {
 	progress func(int64)
 }
 
-// renew gives one file the present key.
+// renew encrypts one file with the present key.
 func (c *copying) renew(path string, size int64, p *Pass) error {
 	f, keys := c.f, c.f.present()
 	if strings.HasSuffix(path, CopySuffix) { // of a pass that was interrupted
@@ -178,7 +178,8 @@ func (c *copying) renew(path string, size int64, p *Pass) error {
 		return err
 	}
 	if err := c.copy(path); err != nil {
-		return errors.Join(fmt.Errorf("encrypt %s: %w", path, err), except(f.FS.Remove(path+CopySuffix), fs.ErrNotExist))
+		return errors.Join(fmt.Errorf("encrypt %s: %w", path, err),
+			except(f.FS.Remove(path+CopySuffix), fs.ErrNotExist))
 	}
 	done, err := f.replace(path)
 	if done {

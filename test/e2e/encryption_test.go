@@ -147,8 +147,8 @@ func (s *encryptedServer) store() string {
 	return out.String()
 }
 
-// TestEncryptionAtRest switches encryption on for a store that has plain mail, rotates the key while mail arrives, kills
-// the server, removes the old key, and looks for the mail in every file.
+// TestEncryptionAtRest switches encryption on for a store that has plain mail, rotates the key while mail arrives,
+// kills the server, removes the old key, and looks for the mail in every file.
 func TestEncryptionAtRest(t *testing.T) {
 	s := &encryptedServer{program.Demo(t), filepath.Join(t.TempDir(), "key")}
 	if err := s.deliver("before"); err != nil {
@@ -222,7 +222,7 @@ func TestEncryptionAtRest(t *testing.T) {
 	comment, rest, _ := strings.Cut(all, "key ")
 	newest := comment + "key " + rest[:64] + "\n"
 	write(t, s.keyFile, newest)
-	program.Want(t, s.Doublet("dump", "alice"), secretWord)
+	program.Want(t, s.Doublet("dump", "database", "alice"), secretWord)
 	write(t, s.keyFile, first)
 	s.refused("missing encryption key", "needs it")
 	write(t, s.keyFile, "key abc\n")
