@@ -11,7 +11,7 @@ import (
 
 // EncryptionUse is the share of files with one key, in the result of encryption.
 type EncryptionUse struct {
-	// Key is the id of the key, or "plain" for files that are not encrypted.
+	// Key is the id of the key, "plain" for files that are not encrypted, or "damaged".
 	Key   string `json:"key"`
 	State string `json:"state"`
 	Files int    `json:"files" show:"always"`
@@ -106,6 +106,9 @@ func encryptionStatus(_ context.Context, c *Call, _ *struct{}) (out EncryptionSt
 	}
 	if _, plain := uses[crypt.Plain]; plain {
 		add(crypt.Plain, "not encrypted yet")
+	}
+	if u, damaged := uses[crypt.Damaged]; damaged {
+		add(crypt.Damaged, "cannot be decrypted: restore "+u.Example)
 	}
 	return out, nil
 }

@@ -52,7 +52,7 @@ func (d *disk) Places() Places { return d.places() }
 // OwnFile reports whether the store uses a name in the folders of the index and the segments.
 func OwnFile(name string) bool {
 	switch name {
-	case "LOCK", "CURRENT", checkpointName, salvageName, KeptName:
+	case "LOCK", "CURRENT", CheckpointName, salvageName, KeptName:
 		return true
 	}
 	for _, p := range []string{"MANIFEST-", "OPTIONS-", "CURRENT.", "marker.", "temporary."} {

@@ -20,13 +20,14 @@ import (
 func encrypted(e *env.Env, cfg *config.Config, stats *stat.Tree) (*env.Env, *crypt.FS, error) {
 	dir := cfg.Data.Dir
 	if cfg.Data.EncryptionKeyFile == "" {
-		return e, nil, crypt.Needless(e.FS, dir)
+		return e, nil, crypt.CheckPlain(e.FS, dir)
 	}
 	at := store.PlacesOf(e.FS, dir, storeOptions(e, cfg, nil))
 	files, err := crypt.Open(e, crypt.Options{
-		Dir:     dir,
-		Folders: []string{at.Index, at.Segments, at.Log, searchDir(cfg), filepath.Join(dir, backup.ScratchName)},
-		KeyFile: cfg.Data.EncryptionKeyFile, Rate: int64(cfg.Data.EncryptionRate), Stats: stats,
+		Dir:       dir,
+		Folders:   []string{at.Index, at.Segments, at.Log, searchDir(cfg), filepath.Join(dir, backup.ScratchName)},
+		Transient: []string{filepath.Join(at.Index, store.CheckpointName), filepath.Join(dir, backup.ScratchName)},
+		KeyFile:   cfg.Data.EncryptionKeyFile, Rate: int64(cfg.Data.EncryptionRate), Stats: stats,
 	})
 	if err != nil {
 		return nil, nil, err

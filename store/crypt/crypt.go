@@ -15,6 +15,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,8 @@ type Options struct {
 	Dir string
 	// Folders are the folders whose new files are encrypted, with the folders in them.
 	Folders []string
+	// Transient are folders in them that are removed soon. Rewrite passes them over.
+	Transient []string
 	// KeyFile is the path of the file with the server keys.
 	KeyFile string
 	// Rate is the number of bytes a second that Rewrite copies at most, 0 for no limit.
@@ -84,9 +87,6 @@ func Open(e *env.Env, o Options) (*FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, dir := range o.Folders {
-		o.Folders[i] = filepath.Clean(dir)
-	}
 	f := &FS{FS: e.FS, env: e, o: o, keys: keys, open: map[string]*node{}}
 	if err := f.openMark(); err != nil {
 		return nil, err
@@ -115,15 +115,13 @@ func (f *FS) publish(t *stat.Tree) {
 // Unwrap implements vfs.FS.
 func (f *FS) Unwrap() vfs.FS { return f.FS }
 
-// inside reports whether new files at a path are encrypted. Lock files stay empty.
+// inside reports whether new files at a path are encrypted.
 func (f *FS) inside(path string) bool {
-	path = filepath.Clean(path)
-	for _, dir := range f.o.Folders {
-		if strings.HasPrefix(path, dir+string(filepath.Separator)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.o.Folders, func(dir string) bool { return under(filepath.Clean(path), dir) })
+}
+
+func under(path, dir string) bool {
+	return strings.HasPrefix(path, filepath.Clean(dir)+string(filepath.Separator))
 }
 
 // read reads the header of an open file.

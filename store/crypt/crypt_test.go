@@ -231,13 +231,13 @@ func must(t *testing.T, err error) {
 // TestKeys covers what a start finds: missing, wrong and removed keys, and decryption.
 func TestKeys(t *testing.T) {
 	e := env.Test(t)
-	must(t, Needless(e.FS, dataDir))
+	must(t, CheckPlain(e.FS, dataDir))
 	f := newFS(t, e)
 	put(t, f, "data/notes/a", []byte("content"))
 	first := string(get(t, e.FS, keyFile))
 
 	id := f.present().list[0].id
-	if err := Needless(e.FS, dataDir); !errors.Is(err, ErrNoKey) || !strings.Contains(err.Error(), id.String()) {
+	if err := CheckPlain(e.FS, dataDir); !errors.Is(err, ErrNoKey) || !strings.Contains(err.Error(), id.String()) {
 		t.Errorf("without a key file: %v", err)
 	}
 	before := snapshot(t, e.FS)
@@ -290,7 +290,7 @@ func TestKeys(t *testing.T) {
 	if p, err := f.Rewrite(context.Background(), nil); err != nil || p.Files != 1 {
 		t.Fatalf("decrypt: %+v %v", p, err)
 	}
-	must(t, Needless(e.FS, dataDir))
+	must(t, CheckPlain(e.FS, dataDir))
 	if got := get(t, e.FS, "data/notes/a"); string(got) != "content" {
 		t.Errorf("decrypted: %q", got)
 	}
@@ -298,7 +298,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, f, "data/notes/b", []byte("again"))
-	if err := Needless(e.FS, dataDir); !errors.Is(err, ErrNoKey) {
+	if err := CheckPlain(e.FS, dataDir); !errors.Is(err, ErrNoKey) {
 		t.Errorf("encrypted again: %v", err)
 	}
 }

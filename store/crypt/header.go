@@ -9,13 +9,16 @@ import (
 	"fmt"
 
 	"doublet/env"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // Errors of encrypted files.
 var (
 	// ErrNoKey means that a file is encrypted with a key that the key file does not have.
 	ErrNoKey = errors.New("missing encryption key")
-	// ErrHeader means that the header of an encrypted file is damaged, or of a newer version.
+	// ErrHeader means that the header of an encrypted file is damaged, or of a newer version. To the engine it is
+	// damage of the file.
 	ErrHeader = errors.New("unreadable header of an encrypted file")
 )
 
@@ -106,7 +109,7 @@ func parseCopy(h []byte, keys *Keys) (*stream, error) {
 		return nil, nil
 	}
 	if v := h[versionAt]; v != version {
-		return nil, fmt.Errorf("%w: version %d", ErrHeader, v)
+		return nil, fmt.Errorf("%w: version %d: %w", ErrHeader, v, pebble.ErrCorruption)
 	}
 	id := ID(h[idAt:nonceAt])
 	k := keys.find(id)
@@ -115,7 +118,7 @@ func parseCopy(h []byte, keys *Keys) (*stream, error) {
 	}
 	key, err := k.aead.Open(nil, h[nonceAt:keyAt], h[keyAt:copySize], h[:nonceAt])
 	if err != nil {
-		return nil, fmt.Errorf("%w: it does not match key %s", ErrHeader, id)
+		return nil, fmt.Errorf("%w: it does not match key %s: %w", ErrHeader, id, pebble.ErrCorruption)
 	}
 	return newStream(key, id)
 }

@@ -2,6 +2,7 @@ package crypt
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"doublet/env"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -34,6 +36,18 @@ func TestDamagedHeader(t *testing.T) {
 	put(t, e.FS, "data/notes/a", damage(keyAt, secondCopy+keyAt))
 	if _, err := f.Open("data/notes/a"); !errors.Is(err, ErrHeader) || !strings.Contains(err.Error(), "data/notes/a") {
 		t.Errorf("both copies: %v", err)
+	}
+	if !pebble.IsCorruptionError(func() error { _, err := f.Open("data/notes/a"); return err }()) {
+		t.Error("the engine does not take it for damage")
+	}
+	// A start is not refused for it, and it does not keep the other files from being rewritten.
+	put(t, f, "data/notes/b", []byte("another"))
+	f = newFS(t, e)
+	if _, err := f.Rotate(); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := f.Rewrite(context.Background(), nil); err != nil || p.Files != 1 || p.Left != 1 {
+		t.Errorf("rewrite: %+v %v", p, err)
 	}
 	put(t, e.FS, "data/notes/a", damage(idAt, secondCopy))
 	if _, err := f.Open("data/notes/a"); !errors.Is(err, ErrNoKey) {
@@ -79,7 +93,7 @@ func TestParseKeys(t *testing.T) {
 		{"plain\n", "no key"},
 		{good + "\nplain\n", "line 2"},
 		{good + "\n" + good, "line 2"},
-		{"key abcd", "64 hexadecimal digits"},
+		{"key abcd", "32 bytes"},
 		{"key " + strings.Repeat("zz", 32), "64 hexadecimal digits"},
 		{strings.Repeat("ab", 32), "line 1"},
 	} {

@@ -27,6 +27,9 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 // Plain is the word in a key file, and in reports, for "not encrypted".
 const Plain = "plain"
 
+// Damaged is the word in reports for files whose header is damaged.
+const Damaged = "damaged"
+
 const (
 	keyWord  = "key"
 	keyBytes = 32

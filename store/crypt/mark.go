@@ -157,11 +157,11 @@ func (f *FS) openMark() error {
 
 // lacks reports whether a name is that of a key that the key file does not have.
 func (f *FS) lacks(name string) bool {
-	return name != Plain && !slices.ContainsFunc(f.keys.list, func(k *Key) bool { return k.id.String() == name })
+	return name != Plain && name != Damaged && !slices.ContainsFunc(f.keys.list, func(k *Key) bool { return k.id.String() == name })
 }
 
-// Needless returns ErrNoKey if a data folder has encrypted files, for a server without a key file.
-func Needless(files vfs.FS, dir string) error {
+// CheckPlain returns ErrNoKey if a data folder has encrypted files, for a server without a key file.
+func CheckPlain(files vfs.FS, dir string) error {
 	may, err := readMark(files, dir)
 	delete(may, Plain)
 	if err != nil || len(may) == 0 {
@@ -173,7 +173,7 @@ func Needless(files vfs.FS, dir string) error {
 
 // Use is the share of files with one key.
 type Use struct {
-	// Key is the id of the key, or Plain.
+	// Key is the id of the key, Plain or Damaged.
 	Key   string
 	Files int
 	// Bytes is the content of the files.
@@ -187,6 +187,7 @@ func keysOf(uses []Use) map[string]bool {
 	for _, u := range uses {
 		may[u.Key] = true
 	}
+	delete(may, Damaged)
 	return may
 }
 
@@ -212,7 +213,7 @@ func census(files vfs.FS, keys *Keys, folders []string) ([]Use, error) {
 	return out, err
 }
 
-// keyOf returns the id of a file's key or Plain, and the size of its content. name is empty if the file has no content
+// keyOf returns the id of a file's key, Plain or Damaged, and the size of its content. name is empty if the file has no content
 // or does not exist any more.
 func keyOf(files vfs.FS, keys *Keys, path string, size int64) (name string, content int64, err error) {
 	in, _, err := env.OpenRegular(files, path)
@@ -232,6 +233,8 @@ func keyOf(files vfs.FS, keys *Keys, path string, size int64) (name string, cont
 	switch {
 	case errors.As(err, &missing):
 		return missing.id.String(), size - HeaderSize, nil
+	case errors.Is(err, ErrHeader):
+		return Damaged, size - HeaderSize, nil
 	case err != nil:
 		return "", 0, fmt.Errorf("%s: %w", path, err)
 	case torn:
@@ -276,7 +279,7 @@ func walk(files vfs.FS, folders []string, fn func(path string, size int64) error
 		return nil
 	}
 	for _, dir := range folders {
-		if err := visit(dir); err != nil {
+		if err := visit(filepath.Clean(dir)); err != nil {
 			return fmt.Errorf("encryption: %w", err)
 		}
 	}

@@ -76,6 +76,10 @@ func (f *FS) Rotate() (ID, error) {
 	if err := writeFile(f.FS, f.o.KeyFile, next); err != nil {
 		return ID{}, fmt.Errorf("rotate: write the key file: %w", err)
 	}
+	// The mark is written here, so that a full disk fails this call and not the engine.
+	if err := f.mark.add(f.FS, keys.activeName()); err != nil {
+		return ID{}, err
+	}
 	keys.version = f.present().version + 1
 	f.names.Lock()
 	defer f.names.Unlock()
@@ -92,7 +96,8 @@ type Pass struct {
 	// again.
 	Files, Wrapped int
 	Bytes          int64
-	// Left is the number of files that could not be rewritten, because they are being written and not encrypted.
+	// Left is the number of files that could not be rewritten, because their header is damaged, or they are being
+	// written and must be decrypted.
 	Left int
 }
 
@@ -165,8 +170,12 @@ func (c *copying) renew(path string, size int64, p *Pass) error {
 		return f.FS.Remove(path)
 	}
 	name, _, err := keyOf(f.FS, &keys, path, size)
-	if err != nil || name == "" || name == keys.activeName() {
+	if err != nil || name == "" || name == keys.activeName() || f.transient(path) {
 		return err
+	}
+	if name == Damaged {
+		p.Left++
+		return nil
 	}
 	if !f.claim(path) {
 		wrapped, err := f.wrap(path)
@@ -186,6 +195,11 @@ func (c *copying) renew(path string, size int64, p *Pass) error {
 		p.Files++
 	}
 	return err
+}
+
+// transient reports whether a file is in a folder that is removed soon.
+func (f *FS) transient(path string) bool {
+	return slices.ContainsFunc(f.o.Transient, func(dir string) bool { return under(path, dir) })
 }
 
 // claim notes that a file is being copied. It returns false if the file is being written.
