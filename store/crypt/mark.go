@@ -157,7 +157,8 @@ func (f *FS) openMark() error {
 
 // lacks reports whether a name is that of a key that the key file does not have.
 func (f *FS) lacks(name string) bool {
-	return name != Plain && name != Damaged && !slices.ContainsFunc(f.keys.list, func(k *Key) bool { return k.id.String() == name })
+	has := func(k *Key) bool { return k.id.String() == name }
+	return name != Plain && name != Damaged && !slices.ContainsFunc(f.keys.list, has)
 }
 
 // CheckPlain returns ErrNoKey if a data folder has encrypted files, for a server without a key file.
@@ -213,8 +214,8 @@ func census(files vfs.FS, keys *Keys, folders []string) ([]Use, error) {
 	return out, err
 }
 
-// keyOf returns the id of a file's key, Plain or Damaged, and the size of its content. name is empty if the file has no content
-// or does not exist any more.
+// keyOf returns the id of a file's key, Plain or Damaged, and the size of its content. name is empty if the file has no
+// content or does not exist any more.
 func keyOf(files vfs.FS, keys *Keys, path string, size int64) (name string, content int64, err error) {
 	in, _, err := env.OpenRegular(files, path)
 	if errors.Is(err, fs.ErrNotExist) {
