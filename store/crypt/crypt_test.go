@@ -71,7 +71,7 @@ func put(t *testing.T, f vfs.FS, name string, content []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = h.Write(content)
+	_, err = h.Write(slices.Clone(content)) // Write may modify what it gets
 	if err := errors.Join(err, h.Sync(), h.Close()); err != nil {
 		t.Fatal(err)
 	}
