@@ -222,7 +222,7 @@ func TestEncryptionAtRest(t *testing.T) {
 	comment, rest, _ := strings.Cut(all, "key ")
 	newest := comment + "key " + rest[:64] + "\n"
 	write(t, s.keyFile, newest)
-	program.Want(t, s.Doublet("dump", "database", "alice"), secretWord)
+	program.Want(t, s.Doublet("dump", "database", "alice"), "name=INBOX")
 	write(t, s.keyFile, first)
 	s.refused("missing encryption key", "needs it")
 	write(t, s.keyFile, "key abc\n")
