@@ -35,6 +35,7 @@ import (
 	"doublet/stat"
 	"doublet/store"
 	"doublet/store/backup"
+	"doublet/store/crypt"
 	"doublet/transfer"
 )
 
@@ -82,6 +83,8 @@ type System struct {
 	SCRAM bool
 	// Publish holds the settings that concern public DNS.
 	Publish Publish
+	// Encryption is the file system of the store, nil if its files are not encrypted.
+	Encryption *crypt.FS
 	// Backup holds the backup settings, which are the defaults of the backup verbs.
 	Backup BackupSettings
 }
@@ -175,6 +178,7 @@ func init() {
 		calendars(), deleted(), checks(),
 		journals(), feeds(),
 		onMachine(backups()), onMachine(dumps()), certificates(), statistics(), catalogs(), compacts(), updalls(),
+		onMachine(encryptions()),
 		events(),
 		tasks(), consoles(), settings(), control())
 }

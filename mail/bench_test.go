@@ -5,6 +5,8 @@ package mail
 import (
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -19,6 +21,7 @@ import (
 	"doublet/mailbox"
 	"doublet/stat"
 	"doublet/store"
+	"doublet/store/crypt"
 )
 
 func cpu() time.Duration {
@@ -27,10 +30,36 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// with has the switches of a benchmark.
+type with struct{ journal, encryption bool }
+
+// encrypted returns an environment in which the store in dir is encrypted.
+func encrypted(b *testing.B, e *env.Env, dir string) *env.Env {
+	b.Helper()
+	key, err := crypt.NewKey(e)
+	if err != nil {
+		b.Fatal(err)
+	}
+	file := filepath.Join(b.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	at := store.PlacesOf(e.FS, dir, store.Options{})
+	inside := *e
+	if inside.FS, err = crypt.Open(e, crypt.Options{Dir: dir, Folders: []string{at.Index, at.Segments},
+		KeyFile: file}); err != nil {
+		b.Fatal(err)
+	}
+	return &inside
+}
+
 // benchmark deposits messages durably on the real disk, 32 at a time, to n recipients each out of 200 people.
-func benchmark(b *testing.B, size, n int, journaled bool) {
-	e := env.Real(slog.New(slog.DiscardHandler))
-	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1,
+func benchmark(b *testing.B, size, n int, on with) {
+	e, dir := env.Real(slog.New(slog.DiscardHandler)), b.TempDir()
+	if on.encryption {
+		e = encrypted(b, e, dir)
+	}
+	s, err := store.Open(e, dir, store.Options{Ballast: -1,
 		Indexes: slices.Concat(directory.Indexes(), journal.Indexes())})
 	if err != nil {
 		b.Fatal(err)
@@ -42,7 +71,7 @@ func benchmark(b *testing.B, size, n int, journaled bool) {
 	defer w.people.Close()
 	w.files = mailbox.New(s, e, mailbox.Options{})
 	o := Options{Hostname: "mx.example.com"}
-	if journaled {
+	if on.journal {
 		o.Journal, err = journal.Open(s, e, w.people, journal.Options{On: true, Stats: stat.New(e.Clock)})
 		w.ok(err)
 	}
@@ -84,12 +113,18 @@ func benchmark(b *testing.B, size, n int, journaled bool) {
 	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-µs/msg")
 }
 
-func BenchmarkDeposit1K(b *testing.B) { benchmark(b, 1<<10, 1, false) }
+func BenchmarkDeposit1K(b *testing.B) { benchmark(b, 1<<10, 1, with{}) }
 
-func BenchmarkDeposit100Kx3(b *testing.B) { benchmark(b, 100<<10, 3, false) }
+func BenchmarkDeposit100Kx3(b *testing.B) { benchmark(b, 100<<10, 3, with{}) }
 
 // The same with the journal on, encrypted to one key.
 
-func BenchmarkDeposit1KJournal(b *testing.B) { benchmark(b, 1<<10, 1, true) }
+func BenchmarkDeposit1KJournal(b *testing.B) { benchmark(b, 1<<10, 1, with{journal: true}) }
 
-func BenchmarkDeposit100Kx3Journal(b *testing.B) { benchmark(b, 100<<10, 3, true) }
+func BenchmarkDeposit100Kx3Journal(b *testing.B) { benchmark(b, 100<<10, 3, with{journal: true}) }
+
+// The same with the files of the store encrypted.
+
+func BenchmarkDeposit1KEncrypted(b *testing.B) { benchmark(b, 1<<10, 1, with{encryption: true}) }
+
+func BenchmarkDeposit100Kx3Encrypted(b *testing.B) { benchmark(b, 100<<10, 3, with{encryption: true}) }

@@ -14,6 +14,7 @@ import (
 
 	"doublet/env"
 	"doublet/note"
+	"doublet/store/crypt"
 	"doublet/test/long"
 	"doublet/wire/mime"
 )
@@ -43,6 +44,9 @@ type crashRun struct {
 	pairs []*pair
 	mu    sync.Mutex
 	uids  map[[2]uint64]note.UNID // (folder, UID) ever shown, per database
+	// encrypted encrypts the store; files is its file system then.
+	encrypted bool
+	files     *crypt.FS
 }
 
 var person = note.UNID{1, 2, 3}
@@ -57,11 +61,11 @@ func crashOptions() Options {
 
 func TestCrash(t *testing.T) {
 	rounds := long.Pick(2, 6)
-	for seed := uint64(1); seed <= 3; seed++ {
+	for seed := uint64(1); seed <= 4; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			c := &crashRun{t: t, f: env.TestRealTime(t), rng: rand.New(rand.NewPCG(seed, 1)),
-				uids: map[[2]uint64]note.UNID{}}
+				uids: map[[2]uint64]note.UNID{}, encrypted: seed > 2}
 			c.open()
 			c.create()
 			for round := range rounds {
@@ -75,7 +79,11 @@ func TestCrash(t *testing.T) {
 }
 
 func (c *crashRun) open() {
-	s, err := Open(c.f.Env, "data", crashOptions())
+	e := c.f.Env
+	if c.encrypted {
+		e, c.files = EncryptedEnv(c.t, e)
+	}
+	s, err := Open(e, "data", crashOptions())
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -137,6 +145,10 @@ func (c *crashRun) round(seed uint64) {
 				}
 			}
 		}()
+	}
+	if c.encrypted {
+		wg.Add(1)
+		go func() { defer wg.Done(); rotating(ctx, c.t, c.files) }()
 	}
 	time.Sleep(time.Duration(30+c.rng.IntN(120)) * time.Millisecond)
 	// Everything acknowledged or seen before this moment must survive.

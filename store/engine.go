@@ -54,7 +54,7 @@ func openEngine(s *Store) (*pebble.DB, error) {
 		}
 	}
 	// A backup that ended with the process may have left files, which only take space.
-	left := s.env.FS.PathJoin(s.indexDir(), checkpointName)
+	left := s.env.FS.PathJoin(s.indexDir(), CheckpointName)
 	if there, err := s.there(left); err == nil && there {
 		if err := s.env.FS.RemoveAll(left); err != nil {
 			s.log.Warn("cannot remove leftovers of a backup", "err", err)

@@ -78,6 +78,8 @@ type model struct {
 	dbs []*modelDB
 	ctx context.Context
 	n   int
+	// encrypted encrypts the store.
+	encrypted bool
 }
 
 func options() store.Options {
@@ -105,7 +107,11 @@ func (m *model) open() {
 	o := options()
 	o.OnFatal = func(err error) { m.t.Error(err) }
 	var err error
-	m.s, err = store.Open(m.f.Env, "data", o)
+	e := m.f.Env
+	if m.encrypted {
+		e, _ = store.EncryptedEnv(m.t, e)
+	}
+	m.s, err = store.Open(e, "data", o)
 	m.must(err)
 }
 
@@ -134,10 +140,11 @@ func (m *model) read(d *modelDB, fn func(r *store.Reader) error) {
 
 func TestModel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	for seed := range uint64(5) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			m := &model{t: t, f: env.TestRealTime(t), rng: rand.New(rand.NewPCG(seed, 42)), ctx: context.Background()}
+			m := &model{t: t, f: env.TestRealTime(t), rng: rand.New(rand.NewPCG(seed, 42)), ctx: context.Background(),
+				encrypted: seed == 4}
 			m.open()
 			for i := range 2 {
 				id, err := m.s.CreateDatabase(note.System, store.Create{Title: fmt.Sprint(i), Kind: "mail"})

@@ -33,9 +33,9 @@ type Moment struct {
 	s *Store
 }
 
-// checkpointName is the folder, in the index folder, of the engine's files while a backup copies them. There hard links
+// CheckpointName is the folder, in the index folder, of the engine's files while a backup copies them. There hard links
 // work, whatever device the index is on.
-const checkpointName = "checkpoint"
+const CheckpointName = "checkpoint"
 
 // Capture returns the state of the store at this moment. Until Release, tables that compactions replace stay on disk,
 // and no segment is rewritten; the sweeper and the feed continue. Only one Moment exists at a time: otherwise Capture
@@ -52,7 +52,7 @@ func (s *Store) Capture(ctx context.Context) (m *Moment, err error) {
 		return nil, ErrBusy
 	}
 	s.keep.RLock()
-	m = &Moment{Index: s.env.FS.PathJoin(s.indexDir(), checkpointName), Incarnation: s.incarnation,
+	m = &Moment{Index: s.env.FS.PathJoin(s.indexDir(), CheckpointName), Incarnation: s.incarnation,
 		Format: layout.FormatVersion, s: s}
 	defer func() {
 		if err != nil {

@@ -23,7 +23,7 @@ func (w *watchedFS) Unwrap() vfs.FS { return nil }
 
 // MkdirAll implements FS.
 func (w *watchedFS) MkdirAll(dir string, mode os.FileMode) error {
-	if path.Base(dir) == checkpointName {
+	if path.Base(dir) == CheckpointName {
 		w.made()
 	}
 	return w.FS.MkdirAll(dir, mode)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"doublet/env"
+	"doublet/store/crypt"
 	"doublet/store/layout"
 )
 
@@ -51,7 +52,7 @@ func (d *disk) Places() Places { return d.places() }
 // OwnFile reports whether the store uses a name in the folders of the index and the segments.
 func OwnFile(name string) bool {
 	switch name {
-	case "LOCK", "CURRENT", checkpointName, salvageName, KeptName:
+	case "LOCK", "CURRENT", CheckpointName, salvageName, KeptName:
 		return true
 	}
 	for _, p := range []string{"MANIFEST-", "OPTIONS-", "CURRENT.", "marker.", "temporary."} {
@@ -59,7 +60,7 @@ func OwnFile(name string) bool {
 			return true
 		}
 	}
-	for _, s := range []string{".sst", ".blob", ".log", ".dbtmp", ".seg"} {
+	for _, s := range []string{".sst", ".blob", ".log", ".dbtmp", ".seg", crypt.CopySuffix} {
 		if strings.HasSuffix(name, s) {
 			return true
 		}

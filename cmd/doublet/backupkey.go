@@ -42,11 +42,17 @@ func (a *app) backupKeyCommand() *cobra.Command {
 
 // writeIdentity writes a private key into a new file that only its owner can read, durably.
 func writeIdentity(path string, id *age.X25519Identity) error {
+	return writeNewFile(path, fmt.Sprintf("# private key of Doublet backups\n# public key: %s\n%s\n", id.Recipient(),
+		id))
+}
+
+// writeNewFile writes a file that must not exist and that only its owner can read, durably.
+func writeNewFile(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, "# private key of Doublet backups\n# public key: %s\n%s\n", id.Recipient(), id)
+	_, err = f.WriteString(text)
 	if err == nil {
 		err = f.Sync()
 	}

@@ -215,7 +215,7 @@ func (n *newcomer) joinCluster(ctx context.Context, name, token string, gateway 
 	if err := writeSettings(cfg); err != nil {
 		return err
 	}
-	s, err := openStore(e, &cfg, nil, nil)
+	s, err := openAlone(e, &cfg)
 	if err != nil {
 		return err
 	}

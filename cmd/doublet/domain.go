@@ -185,7 +185,7 @@ func (n *newcomer) fetchDirectory(ctx context.Context, o https.ClientOptions) (e
 		return err
 	}
 	defer client.Close()
-	s, err := openStore(e, &n.cfg, nil, nil)
+	s, err := openAlone(e, &n.cfg)
 	if err != nil {
 		return err
 	}

@@ -94,6 +94,9 @@ func (a *app) root() *cobra.Command {
 	if backups, _, err := root.Find([]string{"backup"}); err == nil {
 		backups.AddCommand(a.backupKeyCommand())
 	}
+	if encryption, _, err := root.Find([]string{"encryption"}); err == nil {
+		encryption.AddCommand(a.encryptionKeyCommand())
+	}
 	if clusters, _, err := root.Find([]string{"cluster"}); err == nil {
 		clusters.AddCommand(a.joinCommand())
 	}

@@ -18,7 +18,6 @@ import (
 	"doublet/note"
 	"doublet/replica/https"
 	"doublet/serve/signin"
-	"doublet/store"
 	"doublet/wire/size"
 
 	"github.com/spf13/cobra"
@@ -182,9 +181,9 @@ func (a *app) makeCopyFolder() error {
 			return err
 		}
 	}
-	s, err := store.Open(world(&cfg, a.err), cfg.Data.Dir, storeOptions(world(&cfg, a.err), &cfg, nil))
+	s, err := openAlone(world(&cfg, a.err), &cfg)
 	if err != nil {
-		return openError(&cfg, err)
+		return err
 	}
 	fmt.Fprintf(a.err, "made %s; doublet serve --data %s lets mail programs on this machine read the copy\n",
 		cfg.Data.Dir, cfg.Data.Dir)

@@ -149,6 +149,9 @@ func (r *restoring) whole(ctx context.Context, e *env.Env) error {
 	if answers(e, cfg.Data.Dir) {
 		return &exitError{exitInUse, fmt.Errorf("server of %s is running: stop it first", cfg.Data.Dir)}
 	}
+	if e, _, err = encrypted(e, &cfg, nil); err != nil {
+		return err
+	}
 	to, err := admin.ParseMoment(r.to, e.Clock.Now())
 	if err != nil {
 		return &exitError{exitUsage, err}

@@ -45,8 +45,12 @@ type server struct {
 // directory opens, because a new member has to fetch the directory from a mate. ctx ends when the server has to stop;
 // stop ends it.
 func start(ctx context.Context, l life, stop func()) (*server, error) {
+	h, err := newHouse(l.env, boundMemory(l.cfg))
+	if err != nil {
+		return nil, err
+	}
 	s := &server{
-		house: newHouse(l.env, boundMemory(l.cfg)), ctx: ctx, open: make(chan struct{}),
+		house: h, ctx: ctx, open: make(chan struct{}),
 		busy:     cluster.NewLoad(l.env.Clock, 0),
 		settings: newSettings(l),
 	}

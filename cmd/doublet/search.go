@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"path/filepath"
 
 	"doublet/cmd/doublet/config"
@@ -26,14 +27,16 @@ func (h *server) openSearch(tasks *task.Supervisor) {
 	tasks.Start(task.Task{Name: "FullText", Run: task.Plain(index.Run)})
 }
 
+// searchDir returns the folder of the full-text index.
+func searchDir(cfg *config.Config) string {
+	return cmp.Or(cfg.Search.Dir, filepath.Join(cfg.Data.Dir, "search"))
+}
+
 func searchOptions(cfg *config.Config, stats *stat.Tree) search.Options {
 	c := &cfg.Search
-	dir := c.Dir
-	if dir == "" {
-		dir = filepath.Join(cfg.Data.Dir, "search")
-	}
 	return search.Options{
-		Dir: dir, CacheSize: int64(c.CacheSize), MemTableSize: int64(c.MemtableSize), DocsSize: int64(c.DocumentsSize),
+		Dir:       searchDir(cfg),
+		CacheSize: int64(c.CacheSize), MemTableSize: int64(c.MemtableSize), DocsSize: int64(c.DocumentsSize),
 		Limits: text.Limits{
 			Part: int(c.PartText), Message: int(c.MessageText), Attachment: int(c.AttachmentSize),
 			MIME:     mime.Limits{Depth: cfg.Limits.MIMEDepth, HeaderBytes: int(cfg.Limits.HeaderBytes)},

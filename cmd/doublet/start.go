@@ -65,7 +65,10 @@ type house struct {
 
 // open opens the house of a stopped server.
 func open(e *env.Env, cfg config.Config) (*house, error) {
-	h := newHouse(e, boundMemory(cfg))
+	h, err := newHouse(e, boundMemory(cfg))
+	if err != nil {
+		return nil, err
+	}
 	return h, h.openAll(
 		h.openMember,
 		h.openNetwork, h.openStore, h.openFiles,
@@ -73,10 +76,17 @@ func open(e *env.Env, cfg config.Config) (*house, error) {
 	)
 }
 
-func newHouse(e *env.Env, cfg config.Config) *house {
+// newHouse makes a house whose rooms are not open. All of them use an environment in which the files of the store are
+// encrypted, if the settings want that.
+func newHouse(e *env.Env, cfg config.Config) (*house, error) {
+	stats := stat.New(e.Clock)
+	e, files, err := encrypted(e, &cfg, stats)
+	if err != nil {
+		return nil, err
+	}
 	return &house{env: e, cfg: cfg, system: &admin.System{
 		Env: e, Name: cfg.Server.Name, Data: cfg.Data.Dir, Version: version(), Started: e.Clock.Now(),
-		SCRAM: cfg.Directory.SCRAM, Stats: stat.New(e.Clock), Publish: publish(&cfg),
+		SCRAM: cfg.Directory.SCRAM, Stats: stats, Encryption: files, Publish: publish(&cfg),
 		Backup: admin.BackupSettings{
 			Dir: cmp.Or(cfg.Data.BackupDir, cfg.Archive.Target), Rate: admin.Size(cfg.Data.BackupRate),
 			Check:     backup.Level(cfg.Data.BackupCheck),
@@ -84,7 +94,7 @@ func newHouse(e *env.Env, cfg config.Config) *house {
 			Recipient: cfg.Data.BackupRecipient, Thinned: []string{cfg.Data.BackupDir, cfg.Archive.Target},
 			Policy: cfg.Data.BackupKeep,
 		},
-	}}
+	}}, nil
 }
 
 // openAll opens rooms in order. If one does not open, those that did are closed.

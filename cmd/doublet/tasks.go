@@ -38,6 +38,7 @@ func (h *server) openTasks() error {
 	tasks.Start(task.Task{Name: "Update", When: task.Every(30 * time.Second),
 		Run: task.Plain(admin.NewUpdater(s.Store).Run)})
 	h.startMaintenance(tasks)
+	h.startEncryption(tasks)
 	if err := startArchive(h, tasks); err != nil {
 		return err
 	}
@@ -132,6 +133,24 @@ func (h *server) startMaintenance(tasks *task.Supervisor) {
 	} {
 		tasks.Start(task.Task{Name: t.name, When: t.when, Run: verbTask(h.running.Command, t.verb, t.words...)})
 	}
+}
+
+// startEncryption starts the task that encrypts files from before encryption was switched on, or with an older key.
+func (h *server) startEncryption(tasks *task.Supervisor) {
+	if h.system.Encryption == nil {
+		return
+	}
+	tasks.Start(task.Task{Name: "Encryption", When: task.Every(5 * time.Minute), AtStart: true,
+		Run: func(ctx context.Context, r *task.Run) error {
+			p, err := h.system.Encryption.Rewrite(ctx, func(done int64) {
+				r.Report(admin.Size(done).String() + " encrypted anew")
+			})
+			if p.Files > 0 || p.Wrapped > 0 {
+				h.env.Log.Info("encrypted files with the present key", "files", p.Files, "bytes", p.Bytes,
+					"left", p.Left)
+			}
+			return err
+		}})
 }
 
 // commander runs a verb with words as they stand on a command line: admin.Running.Command.

@@ -197,8 +197,8 @@ func appendFile(files env.FS, path string, n int64, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// scratchName is the folder in a data folder in which OpenMoment makes a store.
-const scratchName = "moment"
+// ScratchName is the folder in a data folder in which OpenMoment makes a store.
+const ScratchName = "moment"
 
 // OpenMoment opens the store as of a moment, like Open does for a generation. What the archive adds to the generation
 // is written to a folder within the data folder data; release closes the store and removes it. ErrBusy means that
@@ -213,11 +213,11 @@ func OpenMoment(ctx context.Context, e *env.Env, dir string, keys blob.Keys, dat
 	if err != nil {
 		return nil, g, nil, err
 	}
-	lock, err := e.FS.Lock(e.FS.PathJoin(data, scratchName+".lock"))
+	lock, err := e.FS.Lock(e.FS.PathJoin(data, ScratchName+".lock"))
 	if err != nil {
 		return nil, g, nil, fmt.Errorf("%w: another restore to a moment is under way: %w", ErrBusy, err)
 	}
-	scratch := e.FS.PathJoin(data, scratchName)
+	scratch := e.FS.PathJoin(data, ScratchName)
 	clear := func() error { return errors.Join(e.FS.RemoveAll(scratch), lock.Close()) }
 	if s, err = r.openMoment(ctx, a, &g, to, scratch, o, tell); err != nil {
 		return nil, g, nil, errors.Join(err, clear())

@@ -150,14 +150,17 @@ func (s *Store) write(p *packed) (Location, error) {
 	// Only the holder of appendMu changes the size of the active segment.
 	at := g.size
 	p.h.put(p.head, g.id)
-	// If a write fails in the middle, the next write at the same offset overwrites it.
-	if _, err := g.w.WriteAt(p.head, at); err != nil {
-		return Location{}, fmt.Errorf("object: append to segment %d: %w", g.id, err)
+	n, err := g.w.WriteAt(p.head, at)
+	if err == nil && len(p.body) > 0 {
+		_, err = g.w.WriteAt(p.body, at+int64(len(p.head)))
 	}
-	if len(p.body) > 0 {
-		if _, err := g.w.WriteAt(p.body, at+int64(len(p.head))); err != nil {
-			return Location{}, fmt.Errorf("object: append to segment %d: %w", g.id, err)
+	if err != nil {
+		// A part of an encrypted file must not be written twice with different content (store/crypt). The torn record
+		// is the end of its segment, as after a crash.
+		if n > 0 {
+			s.sealActive()
 		}
+		return Location{}, fmt.Errorf("object: append to segment %d: %w", g.id, err)
 	}
 	s.mu.Lock()
 	g.size = at + int64(p.h.stored)

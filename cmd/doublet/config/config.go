@@ -66,6 +66,9 @@ type Data struct {
 	// BackupRecipient and BackupKeep apply to the archive and its backups, too.
 	BackupRecipient string `toml:"backup_recipient" default:""`
 	BackupKeep      string `toml:"backup_keep" default:""`
+	// EncryptionKeyFile holds the keys of encryption at rest; empty means that files are not encrypted.
+	EncryptionKeyFile string `toml:"encryption_key_file" default:""`
+	EncryptionRate    Size   `toml:"encryption_rate" default:"20MB" min:"0B" max:"1TB"`
 }
 
 // Archive is the section [archive].
