@@ -24,6 +24,7 @@ import (
 	"doublet/groupware/feed"
 	"doublet/mail"
 	"doublet/mail/journal"
+	"doublet/mail/junk"
 	"doublet/mail/reports"
 	"doublet/mailbox"
 	"doublet/note"
@@ -57,6 +58,8 @@ type System struct {
 	Scheduling *scheduling.Service
 	Mail       *mail.Service
 	Journal    *journal.Journal
+	// Junk is the junk filter, nil if it is off.
+	Junk *junk.Filter
 	// Transfer runs imports and exports.
 	Transfer *transfer.Service
 	DNS      *dns.Resolver
@@ -174,7 +177,7 @@ func init() {
 	table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), rooms(),
 		databases(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), mailRules(),
 		retentions(), assistance(),
-		replication(), clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), sieves(),
+		replication(), clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), sieves(), junks(),
 		calendars(), deleted(), checks(),
 		journals(), feeds(),
 		onMachine(backups()), onMachine(dumps()), certificates(), statistics(), catalogs(), compacts(), updalls(),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 
@@ -239,18 +238,11 @@ func mailRuleTest(ctx context.Context, c *Call, a *MailRuleTest) (out MailRuleTr
 
 // testedMessage reads the message of rules test, and makes its envelope.
 func testedMessage(ctx context.Context, c *Call, a *MailRuleTest) (*mail.Submission, error) {
-	f, err := c.Env.FS.Open(a.File)
+	raw, err := messageFile(c, a.File)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := io.ReadAll(io.LimitReader(f, maxTested+1))
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, err
-	}
-	if len(raw) > maxTested {
-		return nil, fmt.Errorf("%w: %s is larger than %s", ErrUsage, a.File, Size(maxTested))
-	}
-	sub := &mail.Submission{Message: mime.AppendCRLF(nil, raw), Junk: a.Junk}
+	sub := &mail.Submission{Message: raw, Junk: a.Junk}
 	e := mime.ParseHeader(sub.Message[:mime.HeaderEnd(sub.Message)], true).Envelope
 	if a.From == "" && len(e.From) > 0 {
 		a.From = e.From[0].Mailbox + "@" + e.From[0].Host

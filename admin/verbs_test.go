@@ -25,6 +25,7 @@ import (
 	"doublet/groupware/feed"
 	"doublet/mail"
 	"doublet/mail/journal"
+	"doublet/mail/junk"
 	"doublet/mail/trace"
 	"doublet/mailbox"
 	"doublet/note"
@@ -130,6 +131,9 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 		Tokens: pki.DomainTokens(f.Env, "key", pki.Options{}),
 	})
 	if s.Journal, err = journal.Open(s.Store, f.Env, s.Directory, journal.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if s.Junk, err = junk.Open(s.Store, f.Env, s.Directory, junk.Options{Stats: s.Stats}); err != nil {
 		t.Fatal(err)
 	}
 	if s.Mail, err = mail.Open(s.Store, f.Env, s.Directory, s.Mailbox, mail.Options{Stats: s.Stats}); err != nil {
@@ -521,6 +525,12 @@ var script = []struct{ verb, args, want string }{
 	{"rules test", `{"file":"lunch.eml","from":"a b"}`, "!usage "},
 	{"rules test", `{"file":"lunch.eml","to":["a b"]}`, "!usage "},
 	{"rules test", `{"file":"absent.eml"}`, "!not found "},
+	{"junk show", `{"person":"bo"}`, `[{"model":"own","junk":0,"notJunk":0,"correspondents":0,"acts":false},` +
+		`{"model":"server",`},
+	{"junk show", `{"person":"nobody"}`, "!not found "},
+	{"junk test", `{"person":"bo","file":"lunch.eml"}`, `junk: unknown; too little was learned`},
+	{"junk test", `{"person":"bo","file":"absent.eml"}`, "!not found "},
+	{"junk forget", `{"person":"bo"}`, `has forgotten what bo filed`},
 	{"rules move", `{"name":"lunch","position":"2"}`, `"position":2,"name":"lunch"`},
 	{"rules move", `{"name":"lunch","position":"0"}`, "!usage "},
 	{"rules edit", `{"name":"lunch","rename":"noon","rule":"{\"do\":{\"stop\":true}}"}`,

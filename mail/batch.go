@@ -28,6 +28,10 @@ type delivery struct {
 	sent     string // the address, if from is nil
 	// always ignores the quota, because mail for postmaster and abuse must arrive. own is directory.Target.Own.
 	always, own, junk bool
+	// judged is set when the junk filter has classified the message for this recipient, learned if it is junk by that.
+	// marked is the message with the reason, or nil.
+	judged, learned bool
+	marked          *mailbox.Composed
 	// folder replaces the INBOX, if a mail rule wants that.
 	folder string
 	// gone is set if the person's mail is forwarded and no copy stays.
@@ -102,6 +106,7 @@ type batch struct {
 
 	// The results of the update.
 	delivered int
+	learned   int // deliveries that are junk by learned words
 	rows      []queue.Recipient
 	full      []*delivery
 	rejected  []*delivery // by the recipients' scripts

@@ -189,6 +189,7 @@ func (s *Depositor) accept(ctx context.Context, sub *Submission, results []error
 	}
 	b.letter = s.letterOf(ctx, sub, raw, returnPath)
 	s.toHomes(b)
+	s.judgeAll(ctx, b)
 	if err := s.outgoing(ctx, sub, b, raw); err != nil {
 		return b, fmt.Errorf("mail: deposit: %w", err)
 	}
@@ -319,6 +320,7 @@ type Depositor struct {
 	limits   *limits
 	recorder *recorder // nil if the journal is off
 	rules    *MailRules
+	learned  *learned // nil if the junk filter is off
 }
 
 func newDepositor(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox.Service, q *queue.Queue,
@@ -328,6 +330,9 @@ func newDepositor(s *store.Store, e *env.Env, d *directory.Directory, m *mailbox
 	p.rules = newMailRules(d, e, o)
 	p.files = &Files{store: s, env: e, dir: d, mates: o.Mates}
 	p.srs = &SRS{dir: d, env: e}
+	if o.Junk != nil {
+		p.learned = &learned{env: e, mailbox: m, filter: o.Junk}
+	}
 	if o.Journal != nil && o.Journal.On() {
 		p.recorder = &recorder{o.Journal, d}
 	}

@@ -77,6 +77,9 @@ func (s *Files) deliver(tx *store.Tx, c *mailbox.Composed, date time.Time, id no
 	if d.ruling != nil {
 		return s.file(w, c, date, id, d)
 	}
+	if d.marked != nil {
+		c = d.marked
+	}
 	n := c.New(date)
 	n.UNID = note.DeriveUNID(id[:], d.id[:])
 	if err := room(&w.Reader, d.quota, uint64(c.Size())); err != nil && !d.always {

@@ -80,15 +80,21 @@ func (s *Depositor) letterOf(ctx context.Context, sub *Submission, raw []byte, r
 	l := &letter{raw: raw, returnPath: returnPath, from: sub.From, unproven: sub.Unproven,
 		invitation: s.invitation(ctx, raw, !sub.unsigned && !sub.Junk)}
 	if sub.Received != nil {
-		l.remote = sub.Received.IP
+		l.remote, l.outside = sub.Received.IP, outside(sub)
 	}
 	return l
+}
+
+// outside reports whether a message comes from outside. From another place of the domain (Transit) it has the ID that
+// it got there, and a checker if it came from outside there.
+func outside(sub *Submission) bool {
+	return sub.Received != nil && sub.Submitter == nil && (!sub.again || sub.Checker != "")
 }
 
 // letterFrom returns a message from a mate for scripts and calendars. It returns store.ErrNotHome for a scheduling
 // message if another mate is the home of the mail file.
 func (s *Depositor) letterFrom(ctx context.Context, h *Handed, raw []byte, from smtp.Path) (*letter, error) {
-	l := &letter{raw: raw, from: from, unproven: h.Unproven,
+	l := &letter{raw: raw, from: from, unproven: h.Unproven, outside: h.Outside,
 		invitation: s.invitation(ctx, raw, h.Proven && !h.Junk)}
 	if l.invitation != nil && s.files.awayFromHome(h.Database) {
 		return nil, store.ErrNotHome

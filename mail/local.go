@@ -176,6 +176,7 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 			return err
 		}
 		j.prepare(e)
+		j.judge(ctx, e, piece)
 	}
 	noneDue(j.also.out)
 	var moved queue.Tally
@@ -220,6 +221,16 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 	return err
 }
 
+// judge classifies the message for those recipients of a part that are here.
+func (j *job) judge(ctx context.Context, e *queue.Entry, piece []attempt) {
+	for i := range piece {
+		if a := &piece[i]; a.reply == nil && !a.elsewhere && !a.away {
+			a.junk, a.folder = e.Junk || a.learned, e.Folder
+			j.s.deposit.learned.judge(ctx, &j.also, j.composed, &a.delivery, j.letter)
+		}
+	}
+}
+
 func deliveries(hops []trace.Hop) (n int) {
 	for i := range hops {
 		if hops[i].Event == trace.HopDelivered {
@@ -239,7 +250,7 @@ func noneDue(list []*outgoing) {
 // prepare completes the letter for the scripts of an entry's recipients.
 func (j *job) prepare(e *queue.Entry) {
 	j.letter.returnPath, j.letter.from = min(e.ReturnPath, len(j.letter.raw)), e.From
-	j.letter.unproven = unproven(e)
+	j.letter.unproven, j.letter.outside = unproven(e), e.Checker != ""
 	j.also.date, j.also.again = e.Created, true
 	j.also.entry = queue.Entry{ID: e.ID, From: e.From, TLS: e.TLS, Unsigned: e.Unsigned, Checker: e.Checker}
 }
@@ -292,7 +303,7 @@ func (s *Router) attempt(tx *store.Tx, c *mailbox.Composed, e *queue.Entry, a *a
 		return trace.Hop{}, nil
 	}
 	if reply == nil {
-		a.junk, a.folder, a.always = e.Junk, e.Folder, alwaysArrives(q.Address)
+		a.junk, a.folder, a.always = e.Junk || a.learned, e.Folder, alwaysArrives(q.Address)
 		var err error
 		if !a.handed {
 			err = s.deposit.deliverRuled(tx, c, e.Created, e.ID, &a.delivery, l)
@@ -369,7 +380,7 @@ func (j *job) hand(ctx context.Context, e *queue.Entry, piece []attempt) error {
 		err = j.s.opt.Mates.Deliver(within, &Handed{
 			ID: e.ID, Date: e.Created, Person: a.id, Kind: a.kind, Database: a.database,
 			Always: alwaysArrives(a.address), Junk: e.Junk, Proven: !e.Unsigned, Unproven: unproven(e),
-			From: e.From.String(), To: a.address, Folder: e.Folder,
+			From: e.From.String(), To: a.address, Folder: e.Folder, Outside: e.Checker != "",
 		}, raw)
 		cancel()
 		switch {

@@ -13,6 +13,7 @@ import (
 	"doublet/directory"
 	"doublet/env"
 	"doublet/mail/journal"
+	"doublet/mail/junk"
 	"doublet/mail/keep"
 	"doublet/mail/outbound"
 	"doublet/mail/queue"
@@ -77,7 +78,9 @@ type Options struct {
 	Quiet bool
 	// Journal records the messages that the server accepts, if it is on; nil is off.
 	Journal *journal.Journal
-	Stats   *stat.Tree
+	// Junk classifies mail from outside by what people filed; nil is off.
+	Junk  *junk.Filter
+	Stats *stat.Tree
 }
 
 func (o *Options) fill() {

@@ -48,6 +48,8 @@ type Handed struct {
 	Proven bool
 	// Folder is queue.Entry.Folder. A member of an older release ignores it and delivers to the INBOX.
 	Folder string `json:",omitempty"`
+	// Outside is set for mail from outside. A member of an older release ignores it.
+	Outside bool `json:",omitempty"`
 }
 
 // Take delivers a message that a mate hands over. It returns when the message is durable here.
@@ -95,6 +97,7 @@ func (s *Depositor) takeRuled(ctx context.Context, h *Handed, raw []byte, c *mai
 	b := &batch{date: h.Date, again: true,
 		entry: queue.Entry{ID: h.ID, From: from, Created: h.Date, ReturnPath: l.returnPath}}
 	defer b.release()
+	s.learned.judge(ctx, b, c, d, l)
 	box := s.queue.Boxes.Place(h.ID)
 	names := []note.DatabaseID{d.database}
 	for {

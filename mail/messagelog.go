@@ -30,7 +30,7 @@ func (j *messageLog) arrived(ctx context.Context, sub *Submission, b *batch, res
 	if j.off || !j.env.Log.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
-	var room [14]slog.Attr
+	var room [15]slog.Attr
 	list := append(room[:0], slog.String("id", sub.ID.String()), slog.String("from", fields.Logged(sub.From.String())),
 		slog.String("to", j.recipients(sub.Recipients)), slog.Int("recipients", len(sub.Recipients)),
 		slog.Int("size", len(sub.Message)))
@@ -43,6 +43,9 @@ func (j *messageLog) arrived(ctx context.Context, sub *Submission, b *batch, res
 	list = append(list, slog.String("verdict", sub.verdict()), slog.String("outcome", outcomeOf(sub, b, results, err)))
 	if b != nil && err == nil {
 		list = append(list, slog.Int("delivered", b.delivered), slog.Int("queued", len(b.rows)))
+		if b.learned > 0 {
+			list = append(list, slog.Int("junk", b.learned))
+		}
 	}
 	refused := 0
 	for _, r := range results {

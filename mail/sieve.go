@@ -11,6 +11,7 @@ import (
 	"doublet/directory"
 	"doublet/env"
 	"doublet/mail/fields"
+	"doublet/mail/junk"
 	"doublet/mail/queue"
 	"doublet/mail/rules"
 	"doublet/mail/scripts"
@@ -32,6 +33,9 @@ type letter struct {
 	from       smtp.Path
 	unproven   bool
 	invitation Invitation // nil for none
+	// outside is set for mail from outside, which the junk filter classifies. words is that message, once it is needed.
+	outside bool
+	words   *junk.Message
 	// remote is the address of the client that sent the message, if it is delivered in the session.
 	remote netip.Addr
 }

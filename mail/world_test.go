@@ -14,6 +14,7 @@ import (
 	"doublet/directory/password"
 	"doublet/env"
 	"doublet/mail/journal"
+	"doublet/mail/junk"
 	"doublet/mail/keep"
 	"doublet/mail/queue"
 	"doublet/mail/trace"
@@ -41,6 +42,8 @@ type world struct {
 	opt     Options
 	floor   int64            // free space in bytes at which writes fail
 	record  *journal.Options // of the journal, nil for none
+	learn   *junk.Options    // of the junk filter, nil for none
+	junk    *junk.Filter
 	memory  *keep.Memory
 	journal *journal.Journal
 	closed  bool
@@ -90,6 +93,13 @@ func (w *world) start() {
 		o.Journal, err = journal.Open(s, w.fix.Env, w.people, r)
 		w.ok(err)
 		w.journal = o.Journal
+	}
+	if w.learn != nil {
+		l := *w.learn
+		l.Parts, l.Stats = mailbox.PartsOf, w.tree
+		w.junk, err = junk.Open(s, w.fix.Env, w.people, l)
+		w.ok(err)
+		o.Junk = w.junk
 	}
 	w.Service, err = Open(s, w.fix.Env, w.people, w.files, o)
 	w.ok(err)

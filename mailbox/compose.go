@@ -20,6 +20,8 @@ type Composed struct {
 	message *store.Message
 	summary []byte
 	thread  note.UNID
+	// Root is the parsed message.
+	Root *mime.Part
 	// Envelope is the parsed header, for filter rules and notifications.
 	Envelope *mime.Envelope
 }
@@ -55,7 +57,8 @@ func (s *Service) ComposeRestored(ctx context.Context, raw []byte) (*Composed, e
 		key = m.Digest[:]
 	}
 	return &Composed{
-		message: m, summary: appendSummary(nil, raw, root), Envelope: root.Envelope, thread: note.DeriveUNID(key),
+		message: m, summary: appendSummary(nil, raw, root), Root: root, Envelope: root.Envelope,
+		thread: note.DeriveUNID(key),
 	}, nil
 }
 

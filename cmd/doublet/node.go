@@ -17,6 +17,7 @@ import (
 	"doublet/collect"
 	"doublet/directory/session"
 	"doublet/mail/journal"
+	"doublet/mail/junk"
 	"doublet/mail/keep"
 	"doublet/mail/queue"
 	"doublet/mail/trace"
@@ -90,11 +91,11 @@ func (h *house) openBus(f *pki.Folder, admit member.Admit) (bus.Bus, error) {
 
 // ownKinds reports whether a database belongs to one member of a cluster alone. These are the waiting mail and the
 // browser sessions from before it joined, its persistent counters, its trace of messages, its statistics, its catalog,
-// its events and its mail journal.
+// its events, its mail journal and what its junk filter learned.
 func ownKinds(i *layout.Info) bool {
 	return i.Kind == queue.Kind && queue.Sole(i.ID) || i.Kind == trace.TraceKind || i.ID == queue.OutboxID ||
 		i.Kind == keep.Kind || i.Kind == collect.Kind || i.Kind == catalog.Kind || i.Kind == probe.DatabaseKind ||
-		i.Kind == journal.Kind || i.ID == session.ID
+		i.Kind == journal.Kind || i.Kind == junk.Kind || i.ID == session.ID
 }
 
 // ground returns the rooms and the settings of this server's node.

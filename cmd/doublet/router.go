@@ -11,8 +11,10 @@ import (
 	"doublet/directory"
 	"doublet/mail"
 	"doublet/mail/journal"
+	"doublet/mail/junk"
 	"doublet/mail/outbound"
 	"doublet/mail/sign"
+	"doublet/mailbox"
 	"doublet/stat"
 )
 
@@ -79,6 +81,13 @@ func journalOptions(cfg *config.Config, stats *stat.Tree) journal.Options {
 		}
 	}
 	return o
+}
+
+// junkOptions returns the settings of the junk filter.
+func junkOptions(cfg *config.Config, stats *stat.Tree) junk.Options {
+	c := &cfg.Junk
+	return junk.Options{Threshold: float64(c.Threshold) / 100, Junk: c.Junk, Good: c.Good, Sharers: c.Shared,
+		Memory: int64(c.Memory), Parts: mailbox.PartsOf, Stats: stats}
 }
 
 // neverIfZero returns -1 for 0: package mail reads 0 as its default and negative values as off.

@@ -24,6 +24,7 @@ import (
 	"doublet/groupware/feed"
 	"doublet/mail"
 	"doublet/mail/journal"
+	"doublet/mail/junk"
 	"doublet/mail/keep"
 	"doublet/mailbox"
 	"doublet/probe"
@@ -207,6 +208,14 @@ func (h *house) openMail() error {
 		return fmt.Errorf("open journal: %w", err)
 	}
 	o.Journal = s.Journal
+	if h.cfg.Junk.Enabled {
+		if s.Junk, err = junk.Open(s.Store, h.env, s.Directory, junkOptions(&h.cfg, s.Stats)); err != nil {
+			return fmt.Errorf("open junk filter: %w", err)
+		}
+		o.Junk = s.Junk
+	} else if err = s.Store.DropCursor(junk.Consumer); err != nil {
+		return fmt.Errorf("open mail: %w", err)
+	}
 	if s.Mail, err = mail.Open(s.Store, h.env, s.Directory, s.Mailbox, o); err != nil {
 		return fmt.Errorf("open mail: %w", err)
 	}

@@ -83,6 +83,9 @@ func (h *server) startMail(tasks *task.Supervisor) {
 	tasks.Start(task.Task{Name: "Sched", When: task.Every(15 * time.Minute), AtStart: true,
 		Run: task.Plain(s.Scheduling.NewCensus(s.Stats).Run)})
 	h.startReports(tasks)
+	if s.Junk != nil {
+		tasks.Start(task.Task{Name: "Junk", Run: task.Plain(s.Junk.Run)})
+	}
 	tasks.Start(task.Task{Name: "Sessions", When: task.Every(time.Hour),
 		Run: task.Plain(func(ctx context.Context) error {
 			_, err := s.Sessions.Sweep(ctx)

@@ -38,6 +38,7 @@ var groupHelp = map[string]string{
 	"user totp": "second factors", "user passkey": "passkeys", "certificate": "certificates of the doors",
 	"dump": "write parts of the store as text", "task": "server tasks",
 	"set": "settings of the running server", "journal": "the mail journal",
+	"junk": "the junk filter that learns",
 }
 
 // addVerbs adds a command for every verb in admin's table.

@@ -19,6 +19,7 @@ import (
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/mail/journal"
+	"doublet/mail/junk"
 	"doublet/mail/keep"
 	"doublet/mail/queue"
 	"doublet/mail/trace"
@@ -266,7 +267,7 @@ func Published(i *layout.Info) bool {
 func PublishedKind(kind string) bool {
 	switch kind {
 	case replica.Kind, directory.Kind, session.Kind, queue.Kind, trace.TraceKind, queue.OutboxKind, queue.DeferredKind,
-		keep.Kind, journal.Kind, catalog.Kind, collect.Kind, probe.DatabaseKind, clusterKind, repairKind:
+		keep.Kind, journal.Kind, junk.Kind, catalog.Kind, collect.Kind, probe.DatabaseKind, clusterKind, repairKind:
 		return false
 	}
 	return true

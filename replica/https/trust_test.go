@@ -12,6 +12,7 @@ import (
 	"doublet/directory"
 	"doublet/directory/session"
 	"doublet/env"
+	"doublet/mail/junk"
 	"doublet/mail/keep"
 	"doublet/mail/queue"
 	"doublet/mail/trace"
@@ -72,7 +73,7 @@ func TestOwnKinds(t *testing.T) {
 	c := x.client("mate", "x")
 	ctx := context.Background()
 	for i, kind := range []string{replica.Kind, session.Kind, queue.Kind, trace.TraceKind, queue.OutboxKind,
-		queue.DeferredKind, keep.Kind, "cldbdir", directory.Kind} {
+		queue.DeferredKind, keep.Kind, junk.Kind, "cldbdir", directory.Kind} {
 		id, err := x.s.CreateDatabase(note.System, store.Create{ID: note.DatabaseID(1000 + i), Title: kind, Kind: kind})
 		x.must(err)
 		if _, err := c.Side().Hello(ctx, id, replica.Peer{}); !errors.Is(err, replica.ErrLocalOnly) {

@@ -40,5 +40,8 @@ func ReadSparse(size int64, parts mime.Index, get func(dst []byte, off, n int64)
 	return s, err
 }
 
+// Raw returns the message without the bodies that were left out.
+func (s *Sparse) Raw() []byte { return s.raw }
+
 // Text returns the same document as Message does for the complete message.
 func (s *Sparse) Text(l Limits) *Document { return read(s.raw, s.cut, l.filled(), false) }

@@ -30,6 +30,7 @@ type Config struct {
 	LDAP      LDAP      `toml:"ldap"`
 	Verify    Verify    `toml:"verify"`
 	Filter    Filter    `toml:"filter"`
+	Junk      Junk      `toml:"junk"`
 	Reports   Reports   `toml:"reports"`
 	Sign      Sign      `toml:"sign"`
 	Mail      Mail      `toml:"mail"`
@@ -262,6 +263,16 @@ type Filter struct {
 	RspamdPassword string   `toml:"rspamd_password" default:"" secret:"true"`
 	RspamdTimeout  Duration `toml:"rspamd_timeout" default:"20s" min:"1s" max:"10m"`
 	RspamdFail     string   `toml:"rspamd_fail" default:"accept" oneof:"tempfail accept"`
+}
+
+// Junk is the section [junk].
+type Junk struct {
+	Enabled   bool   `toml:"enabled" default:"true"`
+	Threshold int    `toml:"threshold" default:"99" min:"50" max:"100"`
+	Junk      int    `toml:"learned_junk" default:"20" min:"5" max:"2000"`
+	Good      int    `toml:"learned_good" default:"100" min:"5" max:"2000"`
+	Shared    string `toml:"shared" default:""`
+	Memory    Size   `toml:"memory" default:"64MB" min:"1MB" max:"16GB"`
 }
 
 // Sign is the section [sign].

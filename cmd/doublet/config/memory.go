@@ -21,6 +21,7 @@ func (c Config) Within(memory Size) Config {
 		{&c.Search.CacheSize, 16, 1 << 20},
 		{&c.Search.MemtableSize, 64, 256 << 10},
 		{&c.Search.DocumentsSize, 16, 1 << 20},
+		{&c.Junk.Memory, 16, 1 << 20},
 		{&c.Limits.MessageMemory, 8, message},
 		{&c.Replica.ObjectMemory, 8, message},
 	} {

@@ -1,0 +1,63 @@
+package mail
+
+import (
+	"context"
+	"slices"
+
+	"doublet/directory"
+	"doublet/env"
+	"doublet/mail/junk"
+	"doublet/mailbox"
+)
+
+// junkField is the header field of mail that is junk by learned words. It has the score and the size of the model.
+const junkField = "X-Doublet-Junk"
+
+// learned classifies mail from outside by what its recipients filed. A nil learned does nothing.
+type learned struct {
+	env     *env.Env
+	mailbox *mailbox.Service
+	filter  *junk.Filter
+}
+
+// judge classifies a message for a recipient, once, and makes it junk if the filter says so. Then the message gets a
+// field with the reason, so that it is composed once more for this recipient; b releases it. A failure leaves the
+// delivery as it is. Mail rules that name a folder and addresses at which mail must arrive come before the filter.
+func (s *learned) judge(ctx context.Context, b *batch, c *mailbox.Composed, d *delivery, l *letter) {
+	if s == nil || !l.outside || d.judged || d.kind != directory.TargetPerson || d.junk || d.gone || d.folder != "" ||
+		alwaysArrives(d.address()) {
+		return
+	}
+	d.judged = true
+	if l.words == nil {
+		l.words = junk.NewMessage(l.raw, c.Root)
+	}
+	v, err := s.filter.Judge(ctx, d.database, l.words)
+	if err != nil {
+		s.env.Log.Warn("mail: the junk filter failed", "database", d.database.String(), "err", err)
+		return
+	}
+	if !v.Junk {
+		return
+	}
+	d.junk, d.learned, d.vacation = true, true, nil
+	b.learned++
+	at := min(l.returnPath, len(l.raw))
+	field := []byte(junkField + ": " + v.String() + "\r\n")
+	marked, err := s.mailbox.Compose(ctx, slices.Concat(l.raw[:at], field, l.raw[at:]))
+	if err != nil { // the field makes it too large, for example
+		s.env.Log.Warn("mail: junk without the reason", "database", d.database.String(), "err", err)
+		return
+	}
+	d.marked, b.changed = marked, append(b.changed, marked)
+}
+
+// judgeAll classifies a message for the recipients here.
+func (s *Depositor) judgeAll(ctx context.Context, b *batch) {
+	if s.learned == nil || b.whole || len(b.now) > s.opt.MaxLocal {
+		return // the router does
+	}
+	for i := range b.now {
+		s.learned.judge(ctx, b, b.composed, &b.now[i], b.letter)
+	}
+}
