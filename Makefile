@@ -77,7 +77,7 @@ test-race: bin/run-tests
 
 # All packages that test-race leaves out: above all the built program, and programs of others against it.
 test-e2e: bin/run-tests
-	LONG=1 CGO_ENABLED=0 $(RUN) -timeout 37m $$(comm -13 <($(GO) list $(RACE_PACKAGES) | sort) <($(GO) list ./... | sort))
+	LONG=1 CGO_ENABLED=0 $(RUN) -timeout 36m $$(comm -13 <($(GO) list $(RACE_PACKAGES) | sort) <($(GO) list ./... | sort))
 
 # The simulation of a cluster: SEEDS=2000 or SEEDS=500-900; SEED=17 runs one and shows its log; NOFOLDERS=1.
 sim:

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -56,7 +55,7 @@ type EncryptionPass struct {
 }
 
 // errNotEncrypted refuses a verb on a store that is not encrypted.
-var errNotEncrypted = errors.New("store is not encrypted: set data.encryption_key_file and restart the server")
+var errNotEncrypted = fmt.Errorf("%w: the store is not encrypted (data.encryption_key_file)", ErrUsage)
 
 func encryptions() []*Verb {
 	return []*Verb{

@@ -572,6 +572,9 @@ var script = []struct{ verb, args, want string }{
 	{"backup verify", `{"dir":"/backup","at":1}`, `"generation":1`},
 	{"backup verify", `{"dir":"/backup","at":9}`, "!not found "},
 	{"backup moments", `{"dir":"/backup"}`, `[]`}, // see test/e2e TestMoment
+	{"encryption", `{}`, `{"on":false}`},          // see test/e2e TestEncryptionAtRest
+	{"encryption rotate", `{}`, "!usage "},
+	{"encryption rewrite", `{}`, "!usage "},
 	{"backup moments", `{"dir":"/nowhere"}`, "!not found "},
 	{"backup prune", `{"dir":"/backup","keep":0}`, "!usage "},
 	{"backup prune", `{"dir":"/backup","keep":1}`, `"removed_files":0`},
