@@ -108,6 +108,13 @@ func (f *Filter) sized(db note.DatabaseID, e *entry) {
 	}
 }
 
+// over reports whether more is in memory than Options.Memory: what has changed stays there until it is written.
+func (f *Filter) over() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.size > f.opt.Memory
+}
+
 // drop removes an entry from memory unless it has changed. The caller holds f.mu.
 func (f *Filter) drop(id note.DatabaseID) {
 	x := f.entries[id]

@@ -267,18 +267,23 @@ func TestEvidence(t *testing.T) {
 	w.learned(1, 2)
 }
 
-// TestWeak checks that reading mail in the INBOX counts for the first messages only.
+// TestWeak checks that nothing is learned before there is junk, and that reading mail in the INBOX counts for the first
+// messages only.
 func TestWeak(t *testing.T) {
 	t.Parallel()
 	w := open(t, junk.Options{})
 	w.ok(w.f.Catch(bg))
+	w.mark(w.add("INBOX", text(stranger, "z", 999)), "$answered", true)
+	w.learned(0, 0) // without any junk there is nothing to tell apart
+	w.move(w.add("INBOX", text(stranger, "x", 1)), "INBOX", "Junk")
+	w.learned(1, 1)
 	for i := range 205 {
 		w.mark(w.add("INBOX", text(stranger, "z", i)), "$seen", true)
 	}
-	w.learned(0, 200)
+	w.learned(1, 200)
 	x := w.add("INBOX", text(stranger, "z", 1000))
 	w.mark(x, "$answered", true)
-	w.learned(0, 201)
+	w.learned(1, 201)
 }
 
 // train learns n junk and n good messages.
@@ -396,8 +401,8 @@ func TestDamaged(t *testing.T) {
 		return err
 	}))
 	w.filter()
-	w.mark(w.add("INBOX", text(stranger, "z", 5)), "$answered", true)
-	w.learned(3, 4)
+	w.move(w.add("INBOX", text(stranger, "z", 5)), "INBOX", "Junk")
+	w.learned(4, 3)
 }
 
 // TestLarge checks that a message with a large attachment has the same tokens when it is learned as at delivery: taking

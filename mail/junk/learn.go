@@ -21,8 +21,9 @@ const (
 	Consumer = "Junk"
 	// gather is the time to wait after a change, so that a message that is moved on at once is learned once.
 	gather = time.Second
-	// saveEvery is the interval between writes. After a crash, the changes of this interval are learned again.
-	saveEvery = time.Minute
+	// saveEvery is the interval between writes, unless memory is short before. After a crash, the changes of this
+	// interval are learned again.
+	saveEvery = 5 * time.Minute
 	// batch is the number of changes of one step.
 	batch = 1024
 	// share is the percentage of the time that learning takes while there is much to learn.
@@ -136,7 +137,8 @@ func (l *learner) begin() error {
 // nothing.
 func (l *learner) save(ctx context.Context, now bool) error {
 	clock := l.f.env.Clock
-	if !l.begun || l.cur == l.saved.cur || !now && clock.Now().Sub(l.saved.at) < saveEvery {
+	now = now || l.f.over() || clock.Now().Sub(l.saved.at) >= saveEvery
+	if !l.begun || l.cur == l.saved.cur || !now {
 		return nil
 	}
 	if err := l.f.save(ctx); err != nil {

@@ -29,7 +29,8 @@ type lesson struct {
 	release func()
 }
 
-// run learns from the messages ids. If nothing was ever learned from the mail file, it learns from all messages.
+// run learns from the messages ids. Nothing is learned from a mail file before its owner files junk, unless the model
+// of the server learns from it: one class alone gives no verdict. Then it is learned from all messages.
 func (b *lesson) run(ctx context.Context, r *store.Reader, ids []note.ID) error {
 	for _, id := range ids {
 		row, err := r.Note(id)
@@ -40,9 +41,12 @@ func (b *lesson) run(ctx context.Context, r *store.Reader, ids []note.ID) error 
 		if v == none {
 			continue
 		}
-		first, err := b.open(ctx)
+		ready, first, err := b.open(ctx, v)
 		if err != nil {
 			return err
+		}
+		if !ready {
+			continue
 		}
 		if first {
 			return b.all(ctx, r)
@@ -54,15 +58,25 @@ func (b *lesson) run(ctx context.Context, r *store.Reader, ids []note.ID) error 
 	return nil
 }
 
-// open finds the entry of the mail file. first is set if nothing was ever learned from it.
-func (b *lesson) open(ctx context.Context) (first bool, err error) {
-	if b.entry != nil {
-		return false, nil
+// open finds the entry of the mail file for a message. ready is set if something may be learned, first if nothing was
+// ever learned from the mail file.
+func (b *lesson) open(ctx context.Context, v evidence) (ready, first bool, err error) {
+	if b.entry == nil {
+		if b.entry, b.release, err = b.f.hold(ctx, b.db); err != nil {
+			return false, false, err
+		}
 	}
-	if b.entry, b.release, err = b.f.hold(ctx, b.db); err != nil {
-		return false, err
+	if v != isJunk && b.entry.empty() && !b.l.sharing(ctx, b.db) {
+		return false, false, nil
 	}
-	return b.entry.begin(ownBits), nil
+	return true, b.entry.begin(ownBits), nil
+}
+
+// empty reports whether nothing was ever learned.
+func (e *entry) empty() bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.memory == nil
 }
 
 // begin makes the memory of an entry that has none.

@@ -154,6 +154,9 @@ func (f *FS) remember(path string, h *file) *file {
 	n.handles[h] = struct{}{}
 	if h.writing {
 		n.writers++
+		if f.copied == path {
+			f.copied = "" // the copy may lack what is written now
+		}
 	}
 	return h
 }

@@ -192,6 +192,12 @@ func TestRewriteMeetsRemoval(t *testing.T) {
 			put(t, f, "data/notes/0", []byte("other"))
 			must(t, f.Rename("data/notes/0", "data/notes/a"))
 		}, "other"},
+		{"appended", func(t *testing.T, f *FS) {
+			h, err := f.OpenReadWrite("data/notes/a", vfs.WriteCategoryUnspecified)
+			must(t, err)
+			_, err = h.WriteAt([]byte("z"), 3*chunkSize)
+			must(t, errors.Join(err, h.Close()))
+		}, strings.Repeat("x", 3*chunkSize) + "z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := env.Test(t)
@@ -212,12 +218,33 @@ func TestRewriteMeetsRemoval(t *testing.T) {
 			}
 			b, err := readAll(f, "data/notes/a")
 			if string(b) != c.want || (c.want == "") != errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("%q %v", b, err)
+				t.Errorf("%.100q %v", b, err)
 			}
 			if names, _ := e.FS.List("data/notes"); slices.Contains(names, "a"+CopySuffix) {
 				t.Error("the copy is left")
 			}
 		})
+	}
+}
+
+// TestRewriteLeavesRoom checks that no copy is made on a device that is nearly full, where the engine needs the room.
+func TestRewriteLeavesRoom(t *testing.T) {
+	e := env.Test(t)
+	f := newFS(t, e)
+	put(t, f, "data/notes/a", []byte("content"))
+	if _, err := f.Rotate(); err != nil {
+		t.Fatal(err)
+	}
+	e.Faults.SetSpace(leastRoom)
+	if p, err := f.Rewrite(context.Background(), nil); !env.IsNoSpace(err) || p.Files != 0 {
+		t.Errorf("%+v %v, want no space", p, err)
+	}
+	e.Faults.SetSpace(2 * leastRoom)
+	if p, err := f.Rewrite(context.Background(), nil); err != nil || p.Files != 1 {
+		t.Errorf("%+v %v", p, err)
+	}
+	if b := get(t, f, "data/notes/a"); string(b) != "content" {
+		t.Errorf("%q", b)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"doublet/env"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -186,6 +188,9 @@ func (c *copying) renew(path string, size int64, p *Pass) error {
 		}
 		return err
 	}
+	if err := f.room(path, size); err != nil {
+		return err
+	}
 	if err := c.copy(path); err != nil {
 		return errors.Join(fmt.Errorf("encrypt %s: %w", path, err),
 			except(f.FS.Remove(path+CopySuffix), fs.ErrNotExist))
@@ -195,6 +200,18 @@ func (c *copying) renew(path string, size int64, p *Pass) error {
 		p.Files++
 	}
 	return err
+}
+
+// leastRoom is the free space, in bytes, that a pass of Rewrite leaves to the engine.
+const leastRoom = 1 << 30
+
+// room returns env.ErrNoSpace if a copy of a file would leave less than leastRoom free.
+func (f *FS) room(path string, size int64) error {
+	u, err := f.FS.GetDiskUsage(filepath.Dir(path))
+	if err == nil && u.AvailBytes < leastRoom+uint64(size) {
+		return fmt.Errorf("encrypt %s: %w: %d bytes are free", path, env.ErrNoSpace, u.AvailBytes)
+	}
+	return nil // some file systems report no usage
 }
 
 // transient reports whether a file is in a folder that is removed soon.
