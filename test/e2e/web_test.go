@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"doublet/test/external"
+	"doublet/test/netns"
 	"doublet/test/program"
 )
 
@@ -34,13 +35,13 @@ func TestBrowserMore(t *testing.T) {
 // TestBrowserOther runs the third part of the files of TestBrowser.
 func TestBrowserOther(t *testing.T) {
 	t.Parallel()
-	browsePart(t, "lite", "recipients")
+	browsePart(t, "lite", "rules")
 }
 
 // TestBrowserRest runs the fourth part of the files of TestBrowser.
 func TestBrowserRest(t *testing.T) {
 	t.Parallel()
-	browsePart(t, "recipients", "~")
+	browsePart(t, "rules", "~")
 }
 
 // browsePart runs the files whose names are not before from, and before to.
@@ -184,6 +185,7 @@ func carry(c net.Conn, servers []string) {
 func browse(t *testing.T, limit time.Duration, environ []string, files ...string) {
 	t.Helper()
 	paths := external.Need(t, "node", "chromium")
+	netns.Still(t)
 	if _, err := os.Stat("web/node_modules/playwright-core"); err != nil {
 		if os.Getenv("EXTERNAL") == "required" {
 			t.Fatal("the browser tests' packages are missing: npm --prefix test/e2e/web ci")

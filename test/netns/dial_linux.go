@@ -43,13 +43,17 @@ func (h *Host) Dial(network, address string, timeout time.Duration) (net.Conn, e
 	return r.conn, r.err
 }
 
-// lock waits for an exclusive lock on a file, and holds it until the test ends.
-func lock(t testing.TB, path string) {
+// lock waits for a lock on a file in the temporary folder, shared or exclusive, and holds it until the test ends.
+func lock(t testing.TB, name string, shared bool) {
 	t.Helper()
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(os.TempDir(), name), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
 		t.Cleanup(func() { _ = f.Close() })
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+		how := syscall.LOCK_EX
+		if shared {
+			how = syscall.LOCK_SH
+		}
+		err = syscall.Flock(int(f.Fd()), how)
 	}
 	if err != nil {
 		t.Fatal(err)

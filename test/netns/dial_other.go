@@ -14,4 +14,4 @@ func (h *Host) Dial(string, string, time.Duration) (net.Conn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-func lock(testing.TB, string) {}
+func lock(testing.TB, string, bool) {}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -25,14 +24,25 @@ func Need(t testing.TB) {
 	}
 }
 
+// interfaces is the lock of the network interfaces of this machine.
+const interfaces = "doublet-interfaces.lock"
+
+// Still keeps other tests from changing the network interfaces until the test ends: browsers give their requests up when
+// an address comes or goes (net::ERR_NETWORK_CHANGED), also those to 127.0.0.1.
+func Still(t testing.TB) {
+	t.Helper()
+	lock(t, interfaces, true)
+}
+
 // Net is a bridge, to which this machine is connected.
 type Net struct{ name, bridge string }
 
 // New creates the bridge, with an address for this machine that ends in its prefix length. The bridge is removed at the
-// end of the test. name has at most 8 letters; a second network of the same name waits for the end of the first.
+// end of the test. name has at most 8 letters. A test has one network, and waits until no other test has one and none is
+// Still.
 func New(t testing.TB, name, address string) *Net {
 	t.Helper()
-	lock(t, filepath.Join(os.TempDir(), "doublet-netns-"+name+".lock"))
+	lock(t, interfaces, false)
 	n := &Net{name: name, bridge: "dbl-" + name}
 	drop := func() { _ = exec.Command("ip", "link", "del", n.bridge).Run() }
 	drop() // left by a run that was killed

@@ -26,6 +26,8 @@ if ("serviceWorker" in navigator && import.meta.env.PROD && (page === "mail" || 
     outdated.value = outdated.value || had;
     had = true;
   });
+  // A page that was loading when the worker claimed the others is asked for here.
+  void navigator.serviceWorker.ready.then((r) => had || r.active?.postMessage("claim"));
   void navigator.serviceWorker.register("/sw.js").then((r) => {
     const look = () => void r.update().catch(() => undefined);
     setInterval(look, 3_600_000);

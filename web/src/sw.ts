@@ -8,8 +8,20 @@ const worker = globalThis as unknown as ServiceWorkerGlobalScope;
 const cache = `doublet-${BUILD}`;
 
 worker.addEventListener("install", (e) => {
-  e.waitUntil(caches.open(cache).then((c) => c.addAll(["/", "/mail-frame", ...FILES])).then(() => worker.skipWaiting()));
+  e.waitUntil(caches.open(cache).then((c) => Promise.all(["/", "/mail-frame", ...FILES].map((f) => keep(c, f)))).then(() => worker.skipWaiting()));
 });
+
+/** Keeps a file. A network that changes breaks requests off: one failure must not leave the page without a worker until it is loaded again. */
+async function keep(c: Cache, file: string): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await c.add(file);
+    } catch (e) {
+      if (tries === 5) throw e;
+      await new Promise((done) => setTimeout(done, tries * 500));
+    }
+  }
+}
 
 // Pages of the client before this one may still be open: its files stay until the next.
 worker.addEventListener("activate", (e) => {
@@ -18,6 +30,10 @@ worker.addEventListener("activate", (e) => {
       .then((all) => Promise.all(all.filter((k) => k !== cache).slice(0, -1).map((k) => caches.delete(k))))
       .then(() => worker.clients.claim()),
   );
+});
+
+worker.addEventListener("message", (e) => {
+  if (e.data === "claim") e.waitUntil(worker.clients.claim());
 });
 
 worker.addEventListener("fetch", (e) => {

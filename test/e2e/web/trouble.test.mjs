@@ -273,9 +273,10 @@ test("who signs in instead of somebody else sees nothing of theirs", async () =>
 
 /** A server before the server, whose client can be changed: what it is to hand out at /sw.js and which of its files are gone. */
 async function before() {
-  const it = { build: "", gone: /^$/ };
+  const it = { build: "", gone: /^$/, isLost: () => false };
   const server = createServer((from, to) => {
     if (it.gone.test(from.url)) return to.writeHead(404).end();
+    if (it.isLost(from)) return to.writeHead(503).end(); // browsers ask again by themselves after a connection that broke
     const on = request(`${base}${from.url}`, { method: from.method, headers: from.headers }, (answer) => {
       if (from.url !== "/sw.js" || answer.statusCode !== 200) {
         to.writeHead(answer.statusCode, answer.headers);
@@ -293,6 +294,7 @@ async function before() {
   }).listen(0, "127.0.0.1");
   await new Promise((done) => server.once("listening", done));
   it.base = `http://127.0.0.1:${server.address().port}`;
+  server.unref(); // a test that fails does not keep the process
   it.close = () => server.close(() => undefined) && server.closeAllConnections();
   return it;
 }
@@ -316,6 +318,19 @@ test("a client that the server has replaced goes on with the parts that it had, 
   await page.waitForSelector(".row .subject");
   assert.equal(await page.locator(".banner").count(), 0);
   assert.deepEqual(page.wrong.filter((w) => !/WebSocket/.test(w)), []);
+  await page.context().close();
+  server.close();
+});
+
+test("files that are lost on the way to the worker are asked for again", async () => {
+  const server = await before();
+  const asked = new Set();
+  // The worker reads files as data, the page reads them as scripts and styles.
+  server.isLost = ({ url, headers }) => url.startsWith("/assets/") && headers["sec-fetch-dest"] === "empty" && asked.size < 3 && !asked.has(url) && asked.add(url);
+  const page = await open({ at: server.base });
+  await page.goto(server.base);
+  await page.waitForFunction(() => navigator.serviceWorker.controller);
+  assert.equal(asked.size, 3);
   await page.context().close();
   server.close();
 });
