@@ -27,8 +27,8 @@ func Need(t testing.TB) {
 // interfaces is the lock of the network interfaces of this machine.
 const interfaces = "doublet-interfaces.lock"
 
-// Still keeps other tests from changing the network interfaces until the test ends: browsers give their requests up when
-// an address comes or goes (net::ERR_NETWORK_CHANGED), also those to 127.0.0.1.
+// Still keeps other tests from changing the network interfaces until the test ends: browsers give their requests up
+// when an address comes or goes (net::ERR_NETWORK_CHANGED), also those to 127.0.0.1.
 func Still(t testing.TB) {
 	t.Helper()
 	lock(t, interfaces, true)
@@ -38,8 +38,8 @@ func Still(t testing.TB) {
 type Net struct{ name, bridge string }
 
 // New creates the bridge, with an address for this machine that ends in its prefix length. The bridge is removed at the
-// end of the test. name has at most 8 letters. A test has one network, and waits until no other test has one and none is
-// Still.
+// end of the test. name has at most 8 letters. A test has one network, and waits until no other test has one and none
+// is Still.
 func New(t testing.TB, name, address string) *Net {
 	t.Helper()
 	lock(t, interfaces, false)
