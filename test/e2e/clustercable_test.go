@@ -320,8 +320,8 @@ func (m *member) inspect(fn func(*store.Store)) {
 
 // TestClusterCables: three members are hosts of their own, the last one far away. While people work at them the first
 // is killed, then packets are lost, a cable carries in one direction only, and the first is cut off. No acknowledged
-// mail may be lost, doubled or resurrected, and all replicas must become equal. It runs before the parallel tests: beside
-// browsers it would wait for their end.
+// mail may be lost, doubled or resurrected, and all replicas must become equal. It runs before the parallel tests:
+// beside browsers it would wait for their end.
 func TestClusterCables(t *testing.T) {
 	const people = 12
 	began := time.Now() // for the log
