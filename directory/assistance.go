@@ -296,7 +296,7 @@ func (as *Assistance) client(t *assistanceTable, d OtherDirectory) otherClient {
 	if err == nil {
 		c, err = assist.New(as.env, d.Settings, as.stat)
 	}
-	if err != nil && as.env.Log != nil {
+	if err != nil {
 		as.env.Log.Error("directory assistance: cannot use the settings", "directory", d.Name, "err", err)
 	}
 	return otherClient{d, c}

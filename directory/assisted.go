@@ -60,10 +60,8 @@ func (as *Assistance) verify(ctx context.Context, p *Person, secret string) (boo
 // see.
 func (as *Assistance) refused(ctx context.Context, o *otherClient, user string, err error) bool {
 	away := errors.Is(err, assist.ErrAway)
-	if as.env.Log != nil {
-		as.env.Log.InfoContext(ctx, "directory assistance: password not accepted", "directory", o.OtherDirectory.Name,
-			"user", user[:min(len(user), maxName)], "away", away, "err", err)
-	}
+	as.env.Log.InfoContext(ctx, "directory assistance: password not accepted", "directory", o.OtherDirectory.Name,
+		"user", user[:min(len(user), maxName)], "away", away, "err", err)
 	return errors.Is(err, assist.ErrRefused) || errors.Is(err, assist.ErrNobody) ||
 		errors.Is(err, assist.ErrAmbiguous)
 }
@@ -75,9 +73,8 @@ func reserved(name string) bool {
 	return local == "postmaster" || local == "abuse"
 }
 
-// enroll signs in a person who is not in this directory, with the first directory that enrolls people and knows the
-// name, and adds the person here with a mail file. ok is false if no directory knows the name, or it does not accept
-// the password.
+// enroll asks the other directories that enroll people for a name that is unknown here. If the first that knows the name
+// accepts the password, enroll adds the person here with a mail file. Otherwise ok is false.
 func (as *Assistance) enroll(ctx context.Context, people *People, user, secret string) (p Person, ok bool, err error) {
 	list, err := as.serving(ctx, assist.UseSignIn)
 	if err != nil || secret == "" {

@@ -30,7 +30,7 @@ func (ns *Names) FindMore(ctx context.Context, s Search, list []Entry) ([]Entry,
 			break
 		}
 		people, bad := others[i].Search(ctx, s.Text)
-		if bad != nil && as.env.Log != nil {
+		if bad != nil {
 			as.env.Log.DebugContext(ctx, "directory assistance: no names", "directory", others[i].OtherDirectory.Name,
 				"err", bad)
 		}

@@ -132,9 +132,13 @@ func (hd *handle) keeps(w *store.Writer, n *layout.Note) (bool, error) {
 	if !isMessage(n) {
 		return false, nil
 	}
-	_, trashed := n.Member(trashOf(&w.Reader))
-	if hd.svc.opt.KeepDeleted > 0 && (trashed || !hasKeyword(n, Draft)) {
-		return true, nil
+	if hd.svc.opt.KeepDeleted > 0 {
+		if !hasKeyword(n, Draft) {
+			return true, nil
+		}
+		if _, trashed := n.Member(trashOf(&w.Reader)); trashed {
+			return true, nil
+		}
 	}
 	return held(w)
 }

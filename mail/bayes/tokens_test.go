@@ -1,10 +1,7 @@
 package bayes
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -112,29 +109,4 @@ func FuzzTokens(f *testing.F) {
 			t.Error("taking back does not undo learning")
 		}
 	})
-}
-
-// corpus returns the tokens of the messages in a folder of the corpus, or skips the test.
-func corpus(t *testing.T, folder string) (out []Tokens) {
-	t.Helper()
-	dir := os.Getenv("JUNK_CORPUS")
-	if dir == "" {
-		t.Skip("JUNK_CORPUS names no folder with the folders easy_ham and spam")
-	}
-	files, err := filepath.Glob(filepath.Join(dir, folder, "*"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no messages in %s: %v", dir, err)
-	}
-	for _, name := range files {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if bytes.HasPrefix(raw, []byte("From ")) {
-			raw = raw[bytes.IndexByte(raw, '\n')+1:]
-		}
-		raw = mime.AppendCRLF(nil, raw)
-		out = append(out, Read(raw, mime.Parse(raw, mime.Limits{})))
-	}
-	return out
 }

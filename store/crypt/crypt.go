@@ -12,7 +12,6 @@ package crypt
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -130,11 +129,7 @@ func (f *FS) read(in vfs.File, path string) (s *stream, torn bool, err error) {
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return nil, false, err
 	}
-	head := make([]byte, min(HeaderSize, info.Size()))
-	if _, err = in.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
-		return nil, false, fmt.Errorf("read %s: %w", path, err)
-	}
-	if s, torn, err = parseHeader(head, info.Size(), &f.keys); err != nil {
+	if s, torn, err = readHeader(in, info.Size(), &f.keys); err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return s, torn && f.inside(path), err

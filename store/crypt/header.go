@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 
 	"doublet/env"
 
@@ -80,6 +81,15 @@ func (s *stream) header(e *env.Env, k *Key) []byte {
 	k.aead.Seal(h[:keyAt], h[nonceAt:keyAt], s.key[:], h[:nonceAt])
 	copy(b[secondCopy:], h)
 	return b
+}
+
+// readHeader reads the header of a file of size bytes, as parseHeader.
+func readHeader(in io.ReaderAt, size int64, keys *Keys) (s *stream, torn bool, err error) {
+	head := make([]byte, min(HeaderSize, size))
+	if _, err = in.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, false, fmt.Errorf("read the header: %w", err)
+	}
+	return parseHeader(head, size, keys)
 }
 
 // parseHeader reads the header at the start of a file. head has the file's first HeaderSize bytes, or all of a shorter

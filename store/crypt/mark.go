@@ -224,12 +224,8 @@ func keyOf(files vfs.FS, keys *Keys, path string, size int64) (name string, cont
 	if err != nil {
 		return "", 0, err
 	}
-	head := make([]byte, min(HeaderSize, size))
-	_, err = in.ReadAt(head, 0)
-	if err = errors.Join(err, in.Close()); err != nil && !errors.Is(err, io.EOF) {
-		return "", 0, fmt.Errorf("read %s: %w", path, err)
-	}
-	s, torn, err := parseHeader(head, size, keys)
+	s, torn, err := readHeader(in, size, keys)
+	err = errors.Join(err, in.Close())
 	missing := (*noKey)(nil)
 	switch {
 	case errors.As(err, &missing):

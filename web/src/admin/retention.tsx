@@ -4,7 +4,8 @@ import { useSignal } from "@preact/signals";
 import { count } from "../text";
 import { Frame } from "../ui/above";
 import { Icon } from "../ui/icons";
-import { Area, ask, Badge, doing, Empty, Ends, Field, go, Head, leave, linesOf, Opened, Text, Two, useLive, where } from "./parts";
+import { Area, ask, Badge, doing, Empty, Ends, Field, go, Head, leave, Opened, Text, Two, useLive, where } from "./parts";
+import { filled } from "./ruleform";
 import { ta } from "./text";
 import { run } from "./verbs";
 
@@ -107,6 +108,7 @@ function Edit({ title, policy: p, save, onClose }: { title: string; policy: Poli
   const flagged = useSignal(p.flagged ?? false);
   const on = useSignal(p.on);
   const busy = useSignal(false);
+  const lines = (value: typeof people) => filled(value.value.split("\n")); // a name may have a comma
   const check = (value: typeof on, text: string) => <label class="check"><input type="checkbox" checked={value.value} onChange={(e) => (value.value = e.currentTarget.checked)} />{text}</label>;
   return (
     <Frame title={title} onClose={onClose}>
@@ -114,8 +116,8 @@ function Edit({ title, policy: p, save, onClose }: { title: string; policy: Poli
         e.preventDefault();
         busy.value = true;
         void doing(() => save({
-          name: name.value.trim(), on: on.value, for: linesOf(people.value), folders: folders.value.split("\n").map((f) => f.trim()).filter(Boolean), subfolders: below.value,
-          labels: linesOf(labels.value), days: Number(days.value), action: action.value, flagged: flagged.value,
+          name: name.value.trim(), on: on.value, for: lines(people), folders: lines(folders), subfolders: below.value,
+          labels: lines(labels), days: Number(days.value), action: action.value, flagged: flagged.value,
         }), ta("saved")).then((ok) => { busy.value = false; if (ok) onClose(); });
       }}>
         <Text label={ta("name")} value={name} required autofocus name="name" />

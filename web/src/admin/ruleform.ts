@@ -26,11 +26,19 @@ export interface RuleForm {
 export const emptyRule = (): RuleForm => ({ when: {}, unless: {}, refuse: "", journal: false, move: "", text: "", add: [], replace: [], stop: false });
 
 type Json = Record<string, string | string[] | boolean | undefined>;
+interface Rule { when?: Json; unless?: Json; do?: Json }
 
-/** The form of a rule, or undefined if it holds something that the form does not know. */
+/** The form of a rule, or undefined if it holds something that the form does not know: a later release may have written it. */
 export function readRule(text: string): RuleForm | undefined {
+  try {
+    return formOf(JSON.parse(text) as Rule);
+  } catch {
+    return undefined;
+  }
+}
+
+function formOf({ when = {}, unless = {}, do: actions = {}, ...rest }: Rule): RuleForm | undefined {
   const out = emptyRule();
-  const { when = {}, unless = {}, do: actions = {}, ...rest } = JSON.parse(text) as { when?: Json; unless?: Json; do?: Json };
   if (Object.keys(rest).length > 0) return undefined;
   for (const [side, from] of [["when", when], ["unless", unless]] as const) {
     for (const [name, value] of Object.entries(from)) {
@@ -39,24 +47,26 @@ export function readRule(text: string): RuleForm | undefined {
     }
   }
   for (const [name, value] of Object.entries(actions)) {
-    if (!(name in out) || name === "when" || name === "unless") return undefined;
+    if (!Object.hasOwn(out, name) || name === "when" || name === "unless") return undefined;
     (out as unknown as Json)[name] = value;
   }
   return out;
 }
 
+/** The lines that are not empty. */
+export const filled = (lines: string[]): string[] => lines.map((l) => l.trim()).filter(Boolean);
+
 function side(values: Values): Json | undefined {
   const out: Json = {};
-  for (const [name, list] of Object.entries(values)) {
-    const filled = list.map((v) => v.trim()).filter(Boolean);
-    if (filled.length > 0) out[name] = name === "larger" ? filled[0] : filled;
+  for (const [name, lines] of Object.entries(values)) {
+    const list = filled(lines);
+    if (list.length > 0) out[name] = name === "larger" ? list[0] : list;
   }
   return Object.keys(out).length > 0 ? out : undefined;
 }
 
 /** The rule as the server stores it. */
 export function writeRule(f: RuleForm): string {
-  const filled = (list: string[]) => list.map((v) => v.trim()).filter(Boolean);
   const actions: Json = {};
   if (f.journal) actions["journal"] = true;
   for (const name of ["move", "refuse", "text"] as const) if (f[name].trim()) actions[name] = f[name].trim();
