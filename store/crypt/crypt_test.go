@@ -192,12 +192,6 @@ func TestRewriteMeetsRemoval(t *testing.T) {
 			put(t, f, "data/notes/0", []byte("other"))
 			must(t, f.Rename("data/notes/0", "data/notes/a"))
 		}, "other"},
-		{"appended", func(t *testing.T, f *FS) {
-			h, err := f.OpenReadWrite("data/notes/a", vfs.WriteCategoryUnspecified)
-			must(t, err)
-			_, err = h.WriteAt([]byte("z"), 3*chunkSize)
-			must(t, errors.Join(err, h.Close()))
-		}, strings.Repeat("x", 3*chunkSize) + "z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := env.Test(t)
@@ -224,6 +218,58 @@ func TestRewriteMeetsRemoval(t *testing.T) {
 				t.Error("the copy is left")
 			}
 		})
+	}
+}
+
+// syncing is a file system that calls before when a copy is synced.
+type syncing struct {
+	vfs.FS
+	before func()
+}
+
+func (s *syncing) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := s.FS.Create(name, c)
+	if err != nil || !strings.HasSuffix(name, CopySuffix) {
+		return f, err
+	}
+	return &syncedCopy{f, s}, nil
+}
+
+type syncedCopy struct {
+	vfs.File
+	fs *syncing
+}
+
+func (f *syncedCopy) SyncData() error {
+	f.fs.before()
+	return f.File.SyncData()
+}
+
+// TestRewriteMeetsAppend appends to a file when its copy is complete. The copy must not replace it.
+func TestRewriteMeetsAppend(t *testing.T) {
+	e := env.Test(t)
+	w := &syncing{FS: e.FS, before: func() {}}
+	e.FS = w
+	f := newFS(t, e)
+	put(t, f, "data/notes/a", []byte("content"))
+	if _, err := f.Rotate(); err != nil {
+		t.Fatal(err)
+	}
+	copied := false
+	w.before = func() {
+		if !copied {
+			return
+		}
+		copied = false
+		h, err := f.OpenReadWrite("data/notes/a", vfs.WriteCategoryUnspecified)
+		must(t, err)
+		_, err = h.WriteAt([]byte("more"), 7)
+		must(t, errors.Join(err, h.Close()))
+	}
+	_, err := f.Rewrite(context.Background(), func(int64) { copied = true })
+	must(t, err)
+	if b := get(t, f, "data/notes/a"); string(b) != "contentmore" {
+		t.Errorf("%q", b)
 	}
 }
 
