@@ -73,8 +73,8 @@ func reserved(name string) bool {
 	return local == "postmaster" || local == "abuse"
 }
 
-// enroll asks the other directories that enroll people for a name that is unknown here. If the first that knows the name
-// accepts the password, enroll adds the person here with a mail file. Otherwise ok is false.
+// enroll asks the other directories that enroll people for a name that is unknown here. If the first that knows the
+// name accepts the password, enroll adds the person here with a mail file. Otherwise ok is false.
 func (as *Assistance) enroll(ctx context.Context, people *People, user, secret string) (p Person, ok bool, err error) {
 	list, err := as.serving(ctx, assist.UseSignIn)
 	if err != nil || secret == "" {
