@@ -87,7 +87,10 @@ export function deliver(from, to, text) {
       got += d;
       const m = /^\d{3} [^\n]*\n$/m.exec(got);
       if (!m) return;
-      if (!/^[23]/.test(m[0])) return reject(new Error(m[0]));
+      if (!/^[23]/.test(m[0])) {
+        c.end("QUIT\r\n"); // an open connection would keep this process running until the server ends it
+        return reject(new Error(m[0]));
+      }
       got = "";
       if (at < lines.length) c.write(lines[at++]);
     });
