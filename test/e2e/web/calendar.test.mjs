@@ -311,6 +311,29 @@ test("a line of text becomes an event, in three languages", async () => {
   }
 });
 
+test("a line that is entered before the calendars are known becomes one event, once they are", async () => {
+  const page = await open();
+  let release, answered = new Promise((done) => (release = done));
+  await page.route("**/jmap/**", async (route) => {
+    if ((route.request().postData() ?? "").includes('"Calendar/get"')) await answered;
+    await route.continue();
+  });
+  await signInAt(page, "/calendar/day/2027-04-02", ".grid-body", "carol");
+  await page.keyboard.press("/");
+  await page.keyboard.type("Early bird tomorrow 7:00");
+  await page.waitForSelector(".quick [role=status]");
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.inputValue("#quick"), "");
+  release();
+  await event(page, "Early bird").waitFor();
+  const tomorrow = path(page).slice(-10);
+  const end = new Date(Date.parse(tomorrow) + 86_400_000).toISOString().slice(0, 10);
+  assert.equal((await stored(page, tomorrow, end)).filter((e) => e.title === "Early bird").length, 1);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+});
+
 test("what another browser does is shown; calendars have names and check boxes; what is kept is read offline", async () => {
   const page = await open();
   await signInAt(page, "/calendar/week/2027-05-05", ".grid-body", "bob");

@@ -3,12 +3,13 @@
 import { signal } from "@preact/signals";
 import type { CalendarEvent } from "../../jmap/calendar";
 import type { Address, Id } from "../../jmap/types";
-import { between, defaultShelf, eventOf, mayWrite, openCalendars, viewZone, type Shelf, type Shown } from "../../state/calendars";
+import { between, capability, defaultShelf, eventOf, mayWrite, openCalendars, viewZone, type Shelf, type Shown } from "../../state/calendars";
 import { addDays, formatDuration, type Day } from "../../state/days";
 import { change, copyOf, createEvent, movedTo, readEvent, remove, type Patch, type Problem, type Scope, type Undo } from "../../state/events";
 import { preferences } from "../../state/prefs";
 import { closeQuery, goQuery, route } from "../../state/route";
 import { say } from "../../state/screen";
+import { offers } from "../../state/session";
 import { localTime } from "../../state/zone";
 import { t } from "../../text";
 import { tk } from "../../text/calendar";
@@ -61,11 +62,17 @@ export const localAt = (d: Day, minutes: number): string => {
   return `${day}T${String(Math.floor(m / 60)).padStart(2, "0")}:${String(m % 60).padStart(2, "0")}:00`;
 };
 
+/** The calendar for new events, once the calendars are known. If there is none, the person is told why. */
+export async function shelfForNew(): Promise<Shelf | undefined> {
+  await openCalendars();
+  if (!defaultShelf.value) say(tk(offers(capability) ? "offlineChange" : "notOffered"));
+  return defaultShelf.value;
+}
+
 /** Opens the editor for a new event on a day: at minutes after midnight, or all day with null; without either at the next half hour. */
 export async function newEvent(d: Day, minutes?: number | null, length = 60): Promise<void> {
-  if (!defaultShelf.value) await openCalendars();
-  const shelf = defaultShelf.value;
-  if (!shelf) return void say(tk("notOffered"));
+  const shelf = await shelfForNew();
+  if (!shelf) return;
   const clock = localTime(Date.now(), viewZone.value);
   const next = d === today.value ? rounded(Number(clock.slice(11, 13)) * 60 + Number(clock.slice(14, 16))) : 9 * 60;
   const timed = minutes === null ? { start: `${d}T00:00:00`, showWithoutTime: true, timeZone: null, duration: `P${length}D` } : { start: localAt(d, minutes ?? next), timeZone: viewZone.value, duration: formatDuration(length) };

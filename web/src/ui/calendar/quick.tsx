@@ -3,16 +3,15 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import type { CalendarEvent } from "../../jmap/calendar";
-import { defaultShelf, viewZone } from "../../state/calendars";
+import { viewZone, type Shelf } from "../../state/calendars";
 import { addDays, formatDuration } from "../../state/days";
 import { known } from "../../state/people";
 import { readQuick, type Quick } from "../../state/quick";
 import { goQuery } from "../../state/route";
-import { say } from "../../state/screen";
 import { instant } from "../../state/zone";
 import { tk } from "../../text/calendar";
 import { Icon } from "../icons";
-import { begun, createAtOnce, localAt } from "./open";
+import { begun, createAtOnce, localAt, shelfForNew } from "./open";
 import { day, dayText, showView, timeRange, today, view } from "./view";
 
 function eventOf(q: Quick): Partial<CalendarEvent> {
@@ -33,26 +32,32 @@ export function QuickEntry() {
   const text = useSignal("");
   const input = useRef<HTMLInputElement>(null);
   const q = text.value.trim() ? readQuick(text.value, today.value) : undefined;
-  const clear = () => { text.value = input.current!.value = ""; };
+  const write = (line: string) => { if (input.current) text.value = input.current.value = line; };
+  const clear = () => write("");
+  /** Takes the line, and puts it back if there is no calendar for new events. */
+  const take = async (): Promise<Shelf | undefined> => {
+    const line = text.value;
+    clear(); // at once, so that a second Enter makes no second event
+    const shelf = await shelfForNew();
+    if (!shelf && !text.value) write(line);
+    return shelf;
+  };
   // People are invited by hand: nobody gets an invitation by a line that was read wrong.
-  const edit = () => {
-    const shelf = defaultShelf.value;
-    if (!q || !shelf) return;
+  const edit = async () => {
+    const shelf = q && await take();
+    if (!shelf) return;
     const people = q.people.flatMap((name) => known().find((a) => (a.name ?? "").toLowerCase().split(/\s+/u).includes(name.toLowerCase())) ?? []);
     begun.value = { account: shelf.account, event: null, calendar: shelf.id, people, with: eventOf(q) };
-    clear();
     goQuery({ edit: "new", event: "" });
   };
-  const done = () => {
-    const shelf = defaultShelf.value;
-    if (!q) return;
-    if (!shelf) return say(tk("notOffered"));
+  const done = async () => {
+    const shelf = q && await take();
+    if (!shelf) return;
     void createAtOnce(shelf.account, { "@type": "Event", uid: crypto.randomUUID(), calendarIds: { [shelf.id]: true }, ...eventOf(q) } as unknown as Omit<CalendarEvent, "id">);
-    clear();
     if (q.day !== day.value) showView(view.value, q.day);
   };
   return (
-    <form class="search quick" onSubmit={(e) => { e.preventDefault(); done(); }}>
+    <form class="search quick" onSubmit={(e) => { e.preventDefault(); void done(); }}>
       <Icon name="plus" />
       <input id="quick" ref={input} aria-label={tk("quickAdd")} placeholder={tk("quickHint")} autocomplete="off" {...(q ? { "aria-describedby": "quick-says" } : {})} onInput={(e) => (text.value = e.currentTarget.value)}
         onKeyDown={(e) => { if (e.key === "Escape") { clear(); e.currentTarget.blur(); e.stopPropagation(); } }} />
@@ -60,7 +65,7 @@ export function QuickEntry() {
         <div class="search-help" id="quick-says" role="status">
           <p><b dir="auto">{q.title}</b>{q.place && <span class="quiet"> · {q.place}</span>}</p>
           <p>{whenOf(q)}</p>
-          <p class="ends"><button type="button" class="button" onMouseDown={(e) => e.preventDefault()} onClick={edit}>{tk("edit")}</button><button class="button primary">{tk("save")}</button></p>
+          <p class="ends"><button type="button" class="button" onMouseDown={(e) => e.preventDefault()} onClick={() => void edit()}>{tk("edit")}</button><button class="button primary">{tk("save")}</button></p>
         </div>
       )}
     </form>
