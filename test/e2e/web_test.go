@@ -67,7 +67,7 @@ func browsePart(t *testing.T, from, to string) {
 
 // inFirefox lists the files that run in Firefox too: doc/testing.md says why others do not.
 var inFirefox = []string{"firefox.mjs", "history.test.mjs", "tasks.test.mjs", "folders.test.mjs", "drafts.test.mjs",
-	"reading.test.mjs", "writing.test.mjs"}
+	"reading.test.mjs", "writing.test.mjs", "quote.test.mjs", "rooms.test.mjs"}
 
 // TestBrowserFirefox goes the main ways through the client in Firefox.
 func TestBrowserFirefox(t *testing.T) {
