@@ -59,7 +59,7 @@ type World struct {
 	Label string
 	// Abroad means that users write only to users of other servers.
 	Abroad bool
-	// Ledger records what was acknowledged over IMAP and SMTP; it may be nil.
+	// Ledger records what was acknowledged over IMAP, SMTP and JMAP; it may be nil.
 	Ledger *ledger.Ledger
 	// FillOver is the protocol that fills mailboxes: workload.IMAP (""), JMAP or LMTP.
 	FillOver string

@@ -34,13 +34,16 @@ type filling interface {
 }
 
 // Fill brings a user's mailbox to its initial state: want messages in the INBOX, with their flags, and nothing in the
-// other folders, if the target has a door for IMAP; otherwise it only cuts the INBOX back and tops it up. Message i is
-// the same for the same seed, user and i, so Fill can resume after an interruption. Over IMAP and JMAP it also creates
-// the folder into which users file; over LMTP (FillOver) messages are new and unread. If w.Plans is set, it empties the
-// user's calendars.
+// other folders, if w.Resets; otherwise it only cuts the INBOX back and tops it up. Message i is the same for the same
+// seed, user and i, so Fill can resume after an interruption. Over IMAP and JMAP it also creates the folder into which
+// users file; over LMTP (FillOver) messages are new and unread. If w.Plans is set, it empties the user's calendars.
 func (w *World) Fill(ctx context.Context, u *User, want int) (f Filled, err error) {
 	if w.Resets() {
-		if f.Removed, err = w.reset(ctx, u, want); err != nil {
+		reset := resetIMAP
+		if !w.Target.HasIMAP() {
+			reset = resetJMAP
+		}
+		if f.Removed, err = reset(ctx, w, u, want); err != nil {
 			return f, err
 		}
 	}

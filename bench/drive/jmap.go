@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"doublet/bench/content"
+	"doublet/bench/ledger"
 	"doublet/bench/workload"
 	client "doublet/client/jmap"
 	"doublet/env"
@@ -33,13 +34,16 @@ type jmapSession struct {
 	w *World
 	n *counted
 
+	submits bool // the server has JMAP Submission
+
 	open   bool
 	state  string   // of Emails, as of the last listing or Email/changes
 	exists int      // number of Emails in the INBOX at that state
 	at     int      // number of them that are listed
 	known  []string // ids, newest last
 	unread []string
-	last   email // the last message read
+	names  map[string]string // left parts of the Message-IDs of known ones, for a ledger; nil without one
+	last   email             // the last message read
 	asked  invitations
 	plan   *planner
 }
@@ -87,14 +91,14 @@ func counting(e *env.Env, n *counted) *env.Env {
 	return &out
 }
 
-// openJMAP signs in: it fetches the session object, the mailboxes and the identity for sending.
-func (w *World) openJMAP(ctx context.Context, u *User) (Session, Traffic, error) {
+// newJMAP returns the session of a user who has not signed in yet.
+func newJMAP(w *World, u *User) (*jmapSession, error) {
 	address, scheme := w.Target.Doors["jmaps"], "https://"
 	if address == "" {
 		address, scheme = w.Target.Doors["jmap"], "http://"
 	}
 	if address == "" {
-		return nil, Traffic{}, errors.New("drive: the target has no door jmap")
+		return nil, errors.New("drive: the target has no door jmap")
 	}
 	s := &jmapSession{mailAccount: mailAccount{u: u}, w: w, n: &counted{}}
 	o := client.Options{URL: scheme + address, User: u.Name, Password: u.Password, Timeout: w.timeout()}
@@ -102,7 +106,14 @@ func (w *World) openJMAP(ctx context.Context, u *User) (Session, Traffic, error)
 		o.TLS = w.Target.tlsFor(address)
 	}
 	var err error
-	if s.c, err = client.New(counting(w.Env, s.n), o); err != nil {
+	s.c, err = client.New(counting(w.Env, s.n), o)
+	return s, err
+}
+
+// openJMAP signs in: it fetches the session object, the mailboxes and the identity for sending.
+func (w *World) openJMAP(ctx context.Context, u *User) (Session, Traffic, error) {
+	s, err := newJMAP(w, u)
+	if err != nil {
 		return nil, Traffic{}, err
 	}
 	ctx, end := w.until(ctx)
@@ -136,6 +147,8 @@ func jmapError(err error) error {
 		return &Refusal{strings.TrimPrefix(e.Err.Error(), "jmap: ")}
 	case errors.As(err, &p):
 		return &Refusal{fmt.Sprintf("%d %s", p.Status, strings.TrimPrefix(p.Error(), "jmap: "))}
+	case errors.Is(err, client.ErrAbsent):
+		return &Refusal{strings.TrimPrefix(err.Error(), "jmap: ")}
 	case errors.Is(err, client.ErrProtocol), errors.Is(err, client.ErrTooLarge):
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
@@ -151,9 +164,17 @@ func (s *jmapSession) login(ctx context.Context) error {
 		return err
 	}
 	s.plan = newPlanner(s.w, s.u, s.c, session)
-	r := client.NewRequest(wire.Mail, wire.SubmissionURN)
+	s.submits = session.Capabilities.Get(wire.SubmissionURN) != nil
+	using := []string{wire.Mail}
+	if s.submits {
+		using = append(using, wire.SubmissionURN)
+	}
+	r := client.NewRequest(using...)
 	boxes := r.Get("Mailbox", s.account, nil, "id", "role", "name")
-	identities := r.Get("Identity", s.account, nil, "id", "email")
+	var identities client.Handle
+	if s.submits {
+		identities = r.Get("Identity", s.account, nil, "id", "email")
+	}
 	out, err := s.c.Do(ctx, r)
 	if err != nil {
 		return err
@@ -162,7 +183,7 @@ func (s *jmapSession) login(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.mailboxes(v); err != nil {
+	if err := s.mailboxes(v); err != nil || !s.submits {
 		return err
 	}
 	if v, err = out.Get(identities); err != nil {
@@ -242,7 +263,7 @@ func (s *jmapSession) Do(ctx context.Context, p *workload.Planned) (Traffic, err
 	var held time.Duration
 	var err error
 	if p.Do == workload.Idle {
-		held, err = s.idle(ctx, within, s.w.hold(p))
+		held, err = s.idle(ctx, within, p)
 	} else {
 		err = s.do(within, p)
 	}
@@ -262,14 +283,18 @@ func (s *jmapSession) do(ctx context.Context, p *workload.Planned) error {
 	case workload.Retrieve:
 		return s.retrieve(ctx)
 	case workload.Update:
-		return s.update(ctx, p.Pick, false, func(w *wire.Writer) { w.Bool("keywords/$flagged", true) })
+		name, err := s.update(ctx, p.Pick, false, func(w *wire.Writer) { w.Bool("keywords/$flagged", true) })
+		s.w.Ledger.Flagged(s.u.Address, name, err)
+		return err
 	case workload.Move:
 		if s.archive == "" {
 			if err := s.folders(ctx); err != nil {
 				return err
 			}
 		}
-		return s.update(ctx, p.Pick, true, func(w *wire.Writer) { in(w, s.archive) })
+		name, err := s.update(ctx, p.Pick, true, func(w *wire.Writer) { in(w, s.archive) })
+		s.w.Ledger.Moved(s.u.Address, name, err)
+		return err
 	case workload.Delete:
 		return s.delete(ctx, p.Pick)
 	case workload.Add:
@@ -291,6 +316,9 @@ func (s *jmapSession) do(ctx context.Context, p *workload.Planned) error {
 	return fmt.Errorf("drive: JMAP does not carry %s", p.Do)
 }
 
+// ofInbox writes the filter for the Emails of the INBOX.
+func (s *jmapSession) ofInbox(w *wire.Writer) { w.Text("inMailbox", s.inbox) }
+
 // in writes the member that puts an Email into one mailbox only.
 func in(w *wire.Writer, mailbox string) {
 	w.Object("mailboxIds", func(m *wire.Writer) {
@@ -302,6 +330,14 @@ func in(w *wire.Writer, mailbox string) {
 // listed are the properties of a list.
 var listed = []string{"id", "threadId", "mailboxIds", "keywords", "from", "to", "subject", "receivedAt", "size",
 	"hasAttachment", "preview"}
+
+// named returns properties, with the Message-ID if a ledger is kept: it knows messages by that alone.
+func (s *jmapSession) named(properties ...string) []string {
+	if s.w.Ledger == nil {
+		return properties
+	}
+	return append(slices.Clone(properties), "messageId")
+}
 
 // openInbox lists the newest page of the INBOX.
 func (s *jmapSession) openInbox(ctx context.Context) error {
@@ -319,9 +355,9 @@ func (s *jmapSession) scroll(ctx context.Context) error {
 		s.at = 0
 	}
 	r := client.NewRequest(wire.Mail)
-	q := r.Query("Email", s.account, &client.Query{Filter: func(w *wire.Writer) { w.Text("inMailbox", s.inbox) },
-		Sort: "receivedAt", Position: s.at, Limit: page, Total: true})
-	g := r.GetReferred("Email", s.account, q.At("/ids"), listed...)
+	q := r.Query("Email", s.account, &client.Query{Filter: s.ofInbox, Sort: "receivedAt", Position: s.at, Limit: page,
+		Total: true})
+	g := r.GetReferred("Email", s.account, q.At("/ids"), s.named(listed...)...)
 	out, err := s.c.Do(ctx, r)
 	if err != nil {
 		return err
@@ -345,8 +381,31 @@ func (s *jmapSession) scroll(ctx context.Context) error {
 		s.state, _ = got.Get("state").Text()
 	}
 	s.at += ids.Len()
-	for i := list.Len() - 1; i >= 0; i-- { // newest last, since it is read first
-		s.learn(list.At(i))
+	for i := ids.Len() - 1; i >= 0; i-- { // newest last, since it is read first
+		m := withID(list, ids.At(i), i)
+		if m == nil {
+			return &Refusal{"a list without all of its messages"}
+		}
+		s.learn(m)
+	}
+	return nil
+}
+
+// withID returns the object of a list with an id, or nil. Servers may list objects in another order than their ids
+// (RFC 8620 section 5.1); guess is the position where it is first looked for.
+func withID(list, id *wire.Value, guess int) *wire.Value {
+	want, _ := id.Text()
+	is := func(i int) bool {
+		got, _ := list.At(i).Get("id").Text()
+		return got == want
+	}
+	if guess < list.Len() && is(guess) {
+		return list.At(guess)
+	}
+	for i := range list.Len() {
+		if is(i) {
+			return list.At(i)
+		}
 	}
 	return nil
 }
@@ -359,7 +418,14 @@ func (s *jmapSession) learn(m *wire.Value) {
 	}
 	s.forget(id)
 	if s.known = append(s.known, id); len(s.known) > maxKnown {
+		delete(s.names, s.known[0])
 		s.known = slices.Delete(s.known, 0, 1)
+	}
+	if name := ledger.Bare(messageID(m)); name != "" && s.w.Ledger != nil {
+		if s.names == nil {
+			s.names = make(map[string]string)
+		}
+		s.names[id] = name
 	}
 	if seen, _ := m.Get("keywords").Get("$seen").Bool(); !seen {
 		if s.unread = append(s.unread, id); len(s.unread) > maxKnown {
@@ -371,7 +437,18 @@ func (s *jmapSession) learn(m *wire.Value) {
 	}
 }
 
+// messageID returns the Message-ID of an Email without brackets, "" if it has none.
+func messageID(m *wire.Value) string {
+	ids := m.Get("messageId")
+	if ids.Kind() != wire.Array || ids.Len() == 0 {
+		return ""
+	}
+	id, _ := ids.At(0).Text()
+	return id
+}
+
 func (s *jmapSession) forget(id string) {
+	delete(s.names, id)
 	drop := func(list []string) []string {
 		return slices.DeleteFunc(list, func(x string) bool { return x == id })
 	}
@@ -438,10 +515,7 @@ func (s *jmapSession) show(ctx context.Context, id string) error {
 		return &Refusal{"a message without its text"}
 	}
 	s.last = email{id: id}
-	if ids := list.At(0).Get("messageId"); ids.Len() > 0 && ids.Kind() == wire.Array {
-		all, _ := ids.At(0).Text()
-		s.last.name, _, _ = strings.Cut(all, "@")
-	}
+	s.last.name, _, _ = strings.Cut(messageID(list.At(0)), "@")
 	o, err := out.OutcomeOf(marked)
 	if err != nil {
 		return err
@@ -465,7 +539,8 @@ func (s *jmapSession) changes(ctx context.Context, whole bool) (*wire.Value, err
 	c := r.Changes("Email", s.account, s.state, 500)
 	var g client.Handle
 	if whole {
-		g = r.GetReferred("Email", s.account, c.At("/created"), "id", "blobId", "mailboxIds", "keywords", "subject")
+		g = r.GetReferred("Email", s.account, c.At("/created"),
+			s.named("id", "blobId", "mailboxIds", "keywords", "subject")...)
 	}
 	out, err := s.c.Do(ctx, r)
 	if err != nil {
@@ -526,19 +601,21 @@ func (s *mailAccount) set(ctx context.Context, kind string, x *client.Set) (o cl
 	return out.OutcomeOf(h)
 }
 
-func (s *jmapSession) update(ctx context.Context, pick uint64, gone bool, patch func(*wire.Writer)) error {
+// update changes a message, which leaves the INBOX if it is gone then. It returns the message's name for the ledger.
+func (s *jmapSession) update(ctx context.Context, pick uint64, gone bool, patch func(*wire.Writer)) (string, error) {
 	id, err := s.choose(ctx, pick)
 	if err != nil {
-		return err
+		return "", err
 	}
+	name := s.names[id]
 	if gone {
 		s.forget(id)
 	}
 	o, err := s.set(ctx, "Email", &client.Set{Update: map[string]func(*wire.Writer){id: patch}})
 	if err != nil {
-		return err
+		return name, err
 	}
-	return o.Updated(id)
+	return name, o.Updated(id)
 }
 
 func (s *jmapSession) delete(ctx context.Context, pick uint64) error {
@@ -546,15 +623,18 @@ func (s *jmapSession) delete(ctx context.Context, pick uint64) error {
 	if err != nil {
 		return err
 	}
+	name := s.names[id]
 	s.forget(id)
+	s.asked.forget(id)
 	if s.last.id == id {
 		s.last.id = "" // a reply to it must not mark a message any more
 	}
 	o, err := s.set(ctx, "Email", &client.Set{Destroy: []string{id}})
-	if err != nil {
-		return err
+	if err == nil {
+		err = o.Destroyed(id)
 	}
-	return o.Destroyed(id)
+	s.w.Ledger.Deleted(s.u.Address, name, err)
+	return err
 }
 
 // add puts a message into the INBOX.
@@ -562,17 +642,29 @@ func (s *jmapSession) add(ctx context.Context, m *content.Message, seen bool, da
 	buf := s.w.memory.takeMessage()
 	defer s.w.memory.giveMessage(buf)
 	*buf = m.Append((*buf)[:0])
-	return s.importMessage(ctx, *buf, seen, date)
+	err := s.importMessage(ctx, *buf, seen, date)
+	s.w.Ledger.Added(s.u.Address, m.ID, err)
+	return err
 }
 
-// idle listens to the event stream, at most until ctx ends. The held time is the user's, not the server's.
-func (s *jmapSession) idle(ctx, within context.Context, hold time.Duration) (time.Duration, error) {
-	e, err := s.c.Events(within, client.EventOptions{Types: []string{"Email", "EmailDelivery", "Mailbox"},
+// events opens the event stream for the types that a mail program shows.
+func (s *jmapSession) events(ctx context.Context) (*client.Events, error) {
+	return s.c.Events(ctx, client.EventOptions{Types: []string{"Email", "EmailDelivery", "Mailbox"},
 		Ping: 5 * time.Minute})
+}
+
+// idle listens to the event stream, at most until ctx ends. At a server without one it asks for it, and waits in vain.
+// The held time is the user's, not the server's.
+func (s *jmapSession) idle(ctx, within context.Context, p *workload.Planned) (time.Duration, error) {
+	e, err := s.events(within)
+	if errors.Is(err, client.ErrAbsent) {
+		return s.w.idle(ctx, p), nil
+	}
 	if err != nil {
 		return 0, err
 	}
 	defer e.Close()
+	hold := s.w.hold(p)
 	begun := s.w.Env.Clock.Now()
 	stop := context.AfterFunc(ctx, func() { _ = e.Close() })
 	defer stop()

@@ -26,8 +26,9 @@ type jmapPeer struct {
 	session string
 }
 
-const jmapSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{}},"accounts":{},"primaryAccounts":{
-"urn:ietf:params:jmap:mail":"a"},"username":"u","state":"s",
+const jmapSessionObject = `{"capabilities":{"urn:ietf:params:jmap:core":{},"urn:ietf:params:jmap:mail":{},
+"urn:ietf:params:jmap:submission":{}},"accounts":{},"primaryAccounts":{"urn:ietf:params:jmap:mail":"a"},
+"username":"u","state":"s",
  "apiUrl":"/api","uploadUrl":"/up/{accountId}",
  "downloadUrl":"/down/{accountId}/{blobId}/{name}","eventSourceUrl":"/ev"}`
 
@@ -81,6 +82,7 @@ func playJMAP(t *testing.T) (*jmapPeer, *World) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
+	mux.HandleFunc("/none", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	p.Server = httptest.NewServer(mux)
 	t.Cleanup(p.Server.Close)
 	w, _ := against(t)
@@ -141,6 +143,78 @@ func TestJMAPSession(t *testing.T) {
 	}
 	if _, _, err := w.Open(context.Background(), workload.JMAP, &w.Users[1]); Kind(err) != "401 about:blank" {
 		t.Error(Kind(err), err)
+	}
+}
+
+// TestOrderOfList checks that a list whose objects are in another order than their ids is read in that of the ids, and
+// that each of them must be there (RFC 8620 section 5.1).
+func TestOrderOfList(t *testing.T) {
+	t.Parallel()
+	p, w := playJMAP(t)
+	s := p.open(t, w)
+	p.says("Email/query", `["Email/query",{"ids":["e3","e2","e1"],"total":3},"c0"],["Email/get",{"state":"1",`+
+		`"list":[{"id":"e1"},{"id":"e3"},{"id":"e2"}]},"c1"]`)
+	if _, err := act(s, workload.Open); err != nil || strings.Join(s.known, " ") != "e1 e2 e3" {
+		t.Errorf("known %v, %v", s.known, err)
+	}
+	p.says("Email/query", `["Email/query",{"ids":["e2","e1"],"total":2},"c0"],["Email/get",{"state":"1",`+
+		`"list":[{"id":"e1"},{"id":"e1"}]},"c1"]`)
+	if _, err := act(s, workload.Open); Kind(err) != "a list without all of its messages" {
+		t.Errorf("a message is missing: %v", err)
+	}
+}
+
+// TestWithoutSubmission checks that people read at a server without JMAP Submission, whose name no request has, and
+// that what they would send is refused by that reason.
+func TestWithoutSubmission(t *testing.T) {
+	t.Parallel()
+	p, w := playJMAP(t)
+	p.session = strings.Replace(jmapSessionObject, `"urn:ietf:params:jmap:submission":{}`, `"x":{}`, 1)
+	p.says("Mailbox/get", `["Mailbox/get",{"list":[{"id":"in","role":"inbox"}]},"c0"]`)
+	s := p.open(t, w)
+	for do, want := range map[workload.Verb]string{workload.Open: "", workload.Read: "", workload.Add: "",
+		workload.Send: "the server has no JMAP Submission", workload.Reply: "the server has no JMAP Submission"} {
+		if _, err := act(s, do); Kind(err) != want {
+			t.Errorf("%s: %v, want %q", do, err, want)
+		}
+	}
+	if all := strings.Join(p.asked, "\n"); strings.Contains(all, "submission") || strings.Contains(all, "Identity") {
+		t.Errorf("asked: %s", all)
+	}
+	c, err := w.Capabilities(context.Background(), &w.Users[0])
+	if err != nil || c != (Capabilities{Mail: true, Events: true}) {
+		t.Error(c, err)
+	}
+}
+
+// TestWithoutEvents checks that people wait for mail at a server without an event stream, too.
+func TestWithoutEvents(t *testing.T) {
+	t.Parallel()
+	p, w := playJMAP(t)
+	p.session = strings.Replace(jmapSessionObject, `"/ev"`, `"/none"`, 1)
+	got, err := act(p.open(t, w), workload.Idle)
+	if err != nil || got.Held < time.Millisecond || got.Received == 0 {
+		t.Error(got, err)
+	}
+	if c, err := w.Capabilities(context.Background(), &w.Users[0]); err != nil || c.Events || !c.Mail {
+		t.Error(c, err)
+	}
+}
+
+// TestWithoutMail checks that nobody signs in at a server without JMAP Mail, and that the reason is an error of the
+// server.
+func TestWithoutMail(t *testing.T) {
+	t.Parallel()
+	p, w := playJMAP(t)
+	p.session = strings.Replace(jmapSessionObject, `"primaryAccounts":{"urn:ietf:params:jmap:mail":"a"`,
+		`"primaryAccounts":{"x":"a"`, 1)
+	var refused *Refusal
+	if _, _, err := w.Open(context.Background(), workload.JMAP, &w.Users[0]); !errors.As(err, &refused) ||
+		!strings.Contains(refused.Text, "no account of mail") {
+		t.Error(err)
+	}
+	if c, err := w.Capabilities(context.Background(), &w.Users[0]); err != nil || c.Mail {
+		t.Error(c, err)
 	}
 }
 
@@ -220,24 +294,65 @@ func TestWhatJMAPServersDo(t *testing.T) {
 	}
 }
 
-// TestFillOverJMAP checks that a mailbox is topped up and cut back.
+// TestFillOverJMAP checks that a mailbox is put back without a door for IMAP: other mailboxes are emptied, what is not
+// of the beginning goes, keywords are as they were, and what is missing is added.
 func TestFillOverJMAP(t *testing.T) {
 	t.Parallel()
 	p, w := playJMAP(t)
 	w.FillOver = workload.JMAP
 	w.Workload.Mailbox.Sizes = "s"
-	p.says("Email/query", `["Email/query",{"ids":["e2"],"total":2},"c0"]`)
-	f, err := w.Fill(context.Background(), &w.Users[0], 4)
-	if err != nil || f.Added != 2 || f.Bytes == 0 {
+	u := &w.Users[0]
+	const none = `["Email/query",{"ids":[],"total":0},"c0"],["Email/get",{"list":[]},"c1"]`
+	first := w.initial(u, 0, 4)
+	seen := w.seenFirst(&first)
+	kept := fmt.Sprintf(`{"id":"e1","messageId":["%s@bench.example"],"keywords":{"$seen":%t,"$flagged":true}}`,
+		w.initialID(u, 0), !seen)
+	p.then("Email/query", `["Email/query",{"ids":["o1"]},"c0"]`, none, `["Email/query",{"ids":["e1","e2"]},"c0"],`+
+		`["Email/get",{"list":[{"id":"e2","messageId":["run.1@bench.example"]},`+kept+`]},"c1"]`, none,
+		`["Email/query",{"ids":["e1"],"total":1},"c0"]`)
+	f, err := w.Fill(context.Background(), u, 4)
+	if err != nil || f.Added != 3 || f.Removed != 2 || f.Bytes == 0 {
 		t.Error(f, err)
 	}
+	all := strings.Join(p.asked, "\n")
+	mark := `"e1":{"keywords/$seen":null,"keywords/$flagged":null,"keywords/$answered":null}`
+	if seen {
+		mark = strings.Replace(mark, "null", "true", 1)
+	}
+	for _, part := range []string{`"inMailboxOtherThan":["in"]`, `"destroy":["o1"]`, `"destroy":["e2"]`, mark} {
+		if !strings.Contains(all, part) {
+			t.Errorf("%s is not asked in %s", part, all)
+		}
+	}
+	p.then("Email/query", none, `["Email/query",{"ids":["e1"]},"c0"],["Email/get",{"list":[{"id":"e1"}]},"c1"]`, none)
+	p.says("Email/set", `["Email/set",{"notDestroyed":{"e1":{"type":"forbidden"}}},"c0"]`)
+	var refused *Refusal
+	if _, err = w.Fill(context.Background(), u, 1); !errors.As(err, &refused) {
+		t.Error(err)
+	}
+}
+
+// TestCutOverJMAP checks that mail that came after the mailbox was put back is removed.
+func TestCutOverJMAP(t *testing.T) {
+	t.Parallel()
+	p, w := playJMAP(t)
+	p.says("Email/query", `["Email/query",{"ids":["e2"],"total":2},"c0"]`)
+	in, done, err := w.fillJMAP(context.Background(), &w.Users[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
 	p.says("Email/set", `["Email/set",{"destroyed":["e2"]},"c0"]`)
-	if f, err = w.Fill(context.Background(), &w.Users[0], 1); err != nil || f.Removed != 1 {
-		t.Error(f, err)
+	if err := in.cut(1); err != nil || in.count() != 1 ||
+		!strings.Contains(p.asked[len(p.asked)-1], `"destroy":["e2"]`) {
+		t.Error(err, in.count(), p.asked)
 	}
 	p.says("Email/set", `["Email/set",{"notDestroyed":{"e2":{"type":"forbidden"}}},"c0"]`)
 	var refused *Refusal
-	if _, err = w.Fill(context.Background(), &w.Users[0], 1); !errors.As(err, &refused) {
+	if err := in.cut(0); !errors.As(err, &refused) {
+		t.Error(err)
+	}
+	if err := in.finish(); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package drive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -27,13 +28,15 @@ func (s *jmapSession) send(ctx context.Context, p *workload.Planned) error {
 // submits it. It keeps no copy, like the sessions over SMTP. If answered is not "", that Email is then marked as
 // answered.
 func (s *jmapSession) submit(ctx context.Context, m *content.Message, answered string) error {
-	if s.drafts == "" {
+	switch {
+	case !s.submits:
+		return &Refusal{"the server has no JMAP Submission"}
+	case s.identity == "":
+		return &Refusal{"no identity to send with"}
+	case s.drafts == "":
 		if err := s.folders(ctx); err != nil {
 			return err
 		}
-	}
-	if s.identity == "" {
-		return &Refusal{"no identity to send with"}
 	}
 	buf := s.w.memory.takeMessage()
 	defer s.w.memory.giveMessage(buf)
@@ -43,19 +46,7 @@ func (s *jmapSession) submit(ctx context.Context, m *content.Message, answered s
 		return err
 	}
 	r := client.NewRequest(wire.Mail, wire.SubmissionURN)
-	draft := r.Import(s.account, map[string]func(*wire.Writer){"m": func(w *wire.Writer) {
-		w.Text("blobId", blob.ID)
-		in(w, s.drafts)
-		w.Object("keywords", func(k *wire.Writer) { k.Bool("$draft", true); k.Bool("$seen", true) })
-	}})
-	sent := r.Set("EmailSubmission", s.account, &client.Set{
-		Create: map[string]func(*wire.Writer){"s": func(w *wire.Writer) {
-			w.Text("identityId", s.identity)
-			w.Text("emailId", "#m")
-			w.Object("envelope", func(e *wire.Writer) { envelope(e, s.u.Address, m.To) })
-		}},
-		More: func(w *wire.Writer) { w.Strings("onSuccessDestroyEmail", "#s") },
-	})
+	draft, sent := s.submission(r, blob.ID, m.To)
 	var marked client.Handle
 	if answered != "" {
 		marked = r.Set("Email", s.account,
@@ -64,29 +55,45 @@ func (s *jmapSession) submit(ctx context.Context, m *content.Message, answered s
 			}}})
 	}
 	out, err := s.c.Do(ctx, r)
-	if err != nil {
+	if err == nil {
+		err = cmp.Or(made(out, draft, "m"), made(out, sent, "s"))
+	}
+	s.w.Ledger.Sent(kindOf(m), m.ID, m.To, func(int) bool { return err == nil })
+	if err != nil || answered == "" {
 		return err
-	}
-	for _, step := range []struct {
-		h    client.Handle
-		name string
-	}{{draft, "m"}, {sent, "s"}} {
-		o, err := out.OutcomeOf(step.h)
-		if err == nil {
-			_, err = o.Created(step.name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if answered == "" {
-		return nil
 	}
 	o, err := out.OutcomeOf(marked)
 	if err != nil {
 		return err
 	}
 	return o.Updated(answered)
+}
+
+// submission adds the calls that import an uploaded message as the draft m, and submit it as s.
+func (s *jmapSession) submission(r *client.Request, blob string, to []string) (draft, sent client.Handle) {
+	draft = r.Import(s.account, map[string]func(*wire.Writer){"m": func(w *wire.Writer) {
+		w.Text("blobId", blob)
+		in(w, s.drafts)
+		w.Object("keywords", func(k *wire.Writer) { k.Bool("$draft", true); k.Bool("$seen", true) })
+	}})
+	sent = r.Set("EmailSubmission", s.account, &client.Set{
+		Create: map[string]func(*wire.Writer){"s": func(w *wire.Writer) {
+			w.Text("identityId", s.identity)
+			w.Text("emailId", "#m")
+			w.Object("envelope", func(e *wire.Writer) { envelope(e, s.u.Address, to) })
+		}},
+		More: func(w *wire.Writer) { w.Strings("onSuccessDestroyEmail", "#s") },
+	})
+	return draft, sent
+}
+
+// made returns the error of an object that a call has not created.
+func made(out *client.Response, h client.Handle, name string) error {
+	o, err := out.OutcomeOf(h)
+	if err == nil {
+		_, err = o.Created(name)
+	}
+	return err
 }
 
 func envelope(e *wire.Writer, from string, to []string) {
@@ -150,11 +157,11 @@ func (w *World) fillJMAP(ctx context.Context, u *User) (filling, func(), error) 
 	return in, end, nil
 }
 
-// query lists the INBOX, oldest first.
+// query lists a part of the INBOX, the oldest message first.
 func (f *jmapInbox) query(position, limit int) (*wire.Value, error) {
 	r := client.NewRequest(wire.Mail)
-	q := r.Query("Email", f.s.account, &client.Query{Filter: func(w *wire.Writer) { w.Text("inMailbox", f.s.inbox) },
-		Sort: "receivedAt", Ascending: true, Position: position, Limit: limit, Total: true})
+	q := r.Query("Email", f.s.account, &client.Query{Filter: f.s.ofInbox, Sort: "receivedAt", Ascending: true,
+		Position: position, Limit: limit, Total: true})
 	out, err := f.s.c.Do(f.ctx, r)
 	if err != nil {
 		return nil, err
@@ -176,7 +183,7 @@ func (f *jmapInbox) total() (int, error) {
 
 func (f *jmapInbox) count() int { return f.n }
 
-// cutAtOnce is the number of Emails that one request destroys.
+// cutAtOnce is the number of Emails that one request changes or destroys.
 const cutAtOnce = 200
 
 func (f *jmapInbox) cut(want int) error {
@@ -185,21 +192,11 @@ func (f *jmapInbox) cut(want int) error {
 		if err != nil {
 			return jmapError(err)
 		}
-		var ids []string
-		list := v.Get("ids")
-		for i := range list.Len() {
-			if id, ok := list.At(i).Text(); ok {
-				ids = append(ids, id)
-			}
-		}
+		ids := texts(v.Get("ids"))
 		if len(ids) == 0 {
 			return nil
 		}
-		o, err := f.s.set(f.ctx, "Email", &client.Set{Destroy: ids})
-		if err == nil {
-			err = o.Err()
-		}
-		if err != nil {
+		if err := f.s.destroy(f.ctx, ids); err != nil {
 			return jmapError(err)
 		}
 		f.n -= len(ids)

@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -55,5 +56,92 @@ func TestLedgerOfWhatWasDone(t *testing.T) {
 		if (v.Lost+v.Doubled+v.Resurrected > 0) != c.broken {
 			t.Errorf("%s: %+v", c.name, v)
 		}
+	}
+}
+
+// TestLedgerOverJMAP checks that the server must keep every effect that it has acknowledged over JMAP, and none that it
+// refused.
+func TestLedgerOverJMAP(t *testing.T) {
+	t.Parallel()
+	const refused = `"notUpdated":{"e1":{"type":"forbidden"}},"notDestroyed":{"e1":{"type":"forbidden"}}`
+	in := func(folder, id string, flagged bool) []ledger.Message {
+		return []ledger.Message{{Folder: folder, ID: id, Flagged: flagged}}
+	}
+	for _, c := range []struct {
+		name   string
+		do     workload.Verb
+		says   string // of the answer to Email/set; "" for success
+		found  []ledger.Message
+		broken bool
+	}{
+		{"flag lost", workload.Update, "", in(ledger.Inbox, "a", false), true},
+		{"flagged", workload.Update, "", in(ledger.Inbox, "a", true), false},
+		{"flag refused", workload.Update, refused, in(ledger.Inbox, "a", false), false},
+		{"not moved", workload.Move, "", in(ledger.Inbox, "a", false), true},
+		{"moved", workload.Move, "", in(ledger.Archive, "a", false), false},
+		{"resurrected", workload.Delete, "", in(ledger.Inbox, "a", false), true},
+		{"deleted", workload.Delete, "", nil, false},
+		{"deletion refused", workload.Delete, refused, in(ledger.Inbox, "a", false), false},
+		{"added mail lost", workload.Add, "", in(ledger.Inbox, "a", false), true},
+	} {
+		p, w := playJMAP(t)
+		w.Ledger = ledger.New()
+		p.says("Email/query", `["Email/query",{"ids":["e1"],"total":1},"c0"],["Email/get",{"state":"1","list":[`+
+			`{"id":"e1","messageId":["a@bench.example"]}]},"c1"]`)
+		s := p.open(t, w)
+		if _, err := act(s, workload.Open); err != nil {
+			t.Fatal(err)
+		}
+		w.Ledger.Added(s.u.Address, "a", nil)
+		if c.says != "" {
+			p.says("Email/set", `["Email/set",{`+c.says+`},"c0"]`)
+		}
+		if _, err := act(s, c.do); (err != nil) != (c.says != "") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		v := w.Ledger.Check("x", map[string][]ledger.Message{s.u.Address: c.found})
+		if (v.Lost+v.Doubled+v.Resurrected > 0) != c.broken {
+			t.Errorf("%s: %+v", c.name, v)
+		}
+	}
+}
+
+// TestLedgerOfSendingOverJMAP checks that mail whose submission was acknowledged must arrive, and that refused mail
+// need not.
+func TestLedgerOfSendingOverJMAP(t *testing.T) {
+	t.Parallel()
+	for _, refused := range []bool{false, true} {
+		p, w := playJMAP(t)
+		w.Ledger = ledger.New()
+		if refused {
+			p.says("Email/import", `["Email/import",{"created":{"m":{"id":"e9"}}},"c0"],["EmailSubmission/set",`+
+				`{"notCreated":{"s":{"type":"forbiddenToSend"}}},"c1"]`)
+		}
+		if _, err := act(p.open(t, w), workload.Send); (err != nil) != refused {
+			t.Errorf("refused %t: %v", refused, err)
+		}
+		v := w.Ledger.Check("x", map[string][]ledger.Message{"u1@example.com": nil, "u2@example.com": nil})
+		if (v.Lost > 0) == refused {
+			t.Errorf("refused %t: %+v", refused, v)
+		}
+	}
+}
+
+// TestEmails checks the mail that a ledger reads over JMAP: the folders that people use, mail of the benchmark alone,
+// and an Email once that comes on two pages.
+func TestEmails(t *testing.T) {
+	t.Parallel()
+	p, w := playJMAP(t)
+	const second = `{"id":"e2","messageId":["b@bench.example"],"mailboxIds":{"ar":true},"keywords":{}}`
+	p.then("Email/query", `["Email/query",{"ids":["e1","e2","e3","e4"]},"c0"],["Email/get",{"list":[{"id":"e1",`+
+		`"messageId":["a@bench.example"],"mailboxIds":{"in":true},"keywords":{"$flagged":true}},`+second+
+		`,{"id":"e3","messageId":["c@far"],"mailboxIds":{"in":true}},{"id":"e4","messageId":["d@bench.example"],`+
+		`"mailboxIds":{"dr":true}}]},"c1"]`,
+		`["Email/query",{"ids":["e2"]},"c0"],["Email/get",{"list":[`+second+`]},"c1"]`,
+		`["Email/query",{"ids":[]},"c0"],["Email/get",{"list":[]},"c1"]`)
+	got, err := w.Emails(context.Background(), &w.Users[0])
+	want := []ledger.Message{{Folder: ledger.Inbox, ID: "a", Flagged: true}, {Folder: ledger.Archive, ID: "b"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

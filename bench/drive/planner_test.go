@@ -137,11 +137,30 @@ func TestWithoutCalendars(t *testing.T) {
 	if read < 0 || sent < read {
 		t.Errorf("asked: %q", p.asked)
 	}
-	if has, err := w.HasCalendars(context.Background(), &w.Users[0]); has || err != nil {
-		t.Error(has, err)
+	c, err := w.Capabilities(context.Background(), &w.Users[0])
+	if err != nil || c != (Capabilities{Mail: true, Submission: true, Events: true}) {
+		t.Error(c, err)
 	}
 	if _, err := w.Events(context.Background(), &w.Users[0]); err == nil {
 		t.Error("the ledger reads calendars that are not there")
+	}
+}
+
+// TestDeletedInvitation checks that an invitation whose mail the user has deleted is not answered.
+func TestDeletedInvitation(t *testing.T) {
+	t.Parallel()
+	p, w := playJMAP(t)
+	p.says("Email/set", `["Email/set",{"destroyed":["e2"]},"c0"]`)
+	s := p.open(t, w)
+	if _, err := act(s, workload.Open); err != nil {
+		t.Fatal(err)
+	}
+	s.known = []string{"e2"}
+	if _, err := act(s, workload.Delete); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := act(s, workload.RSVP); !errors.Is(err, ErrNothing) {
+		t.Error(err)
 	}
 }
 

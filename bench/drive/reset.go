@@ -14,9 +14,12 @@ import (
 	wire "doublet/wire/imap"
 )
 
-// Resets reports whether Fill can put back whole mailboxes: it needs a door for IMAP. Without one it only cuts the
-// INBOX back and tops it up.
-func (w *World) Resets() bool { return w.Target.Doors["imap"] != "" || w.Target.Doors["imaps"] != "" }
+// Resets reports whether Fill can put back whole mailboxes: over IMAP if the target has a door for it, else over JMAP
+// if that fills them. Otherwise it only cuts the INBOX back and tops it up.
+func (w *World) Resets() bool { return w.Target.HasIMAP() || w.FillOver == workload.JMAP }
+
+// HasIMAP reports whether the target has a door for IMAP.
+func (t *Target) HasIMAP() bool { return t.Doors["imap"] != "" || t.Doors["imaps"] != "" }
 
 // Reader signs a user in over IMAP, with a client that is not measured. The caller closes it.
 func (w *World) Reader(ctx context.Context, u *User) (c *client.Client, done func(), err error) {
@@ -54,10 +57,10 @@ func (w *World) Mail(ctx context.Context, u *User) ([]ledger.Message, error) {
 	return list, c.Logout()
 }
 
-// reset puts back what people have changed in a mailbox since it was filled with want messages: it empties all other
-// folders, deletes from the INBOX every message that is not of the beginning, with what follows a missing one, and sets
-// the flags as they were. It returns the number of deleted messages. Fill adds those that are missing.
-func (w *World) reset(ctx context.Context, u *User, want int) (removed int, err error) {
+// resetIMAP puts back what people have changed in a mailbox since it was filled with want messages: it empties all
+// other folders, deletes from the INBOX every message that is not of the beginning, with what follows a missing one,
+// and sets the flags as they were. It returns the number of deleted messages. Fill adds those that are missing.
+func resetIMAP(ctx context.Context, w *World, u *User, want int) (removed int, err error) {
 	c, done, err := w.Reader(ctx, u)
 	if err != nil {
 		return 0, err

@@ -113,6 +113,11 @@ func (x *invitations) next() (v invitation, ok bool) {
 	return v, true
 }
 
+// forget drops the invitation of a message that the user has deleted.
+func (x *invitations) forget(message string) {
+	x.waits = slices.DeleteFunc(x.waits, func(v invitation) bool { return v.message == message })
+}
+
 // parseInvitation finds an invitation in a line of a listing, by the subject that invite writes.
 func parseInvitation(line string) (v invitation, ok bool) {
 	_, rest, ok := strings.Cut(line, subjectInvitation)

@@ -93,6 +93,16 @@ func list(c *imap.Client, folder string, out []Message) ([]Message, error) {
 	return out, err
 }
 
+// Bare returns the left part of a Message-ID of the benchmark without brackets, as JMAP has it (RFC 8621 section
+// 4.1.2.3), or "" if it is another's.
+func Bare(messageID string) string {
+	id, ours := strings.CutSuffix(messageID, strings.TrimSuffix(domain, ">"))
+	if !ours {
+		return ""
+	}
+	return id
+}
+
 // domain is the end of the benchmark's Message-IDs.
 const domain = "@bench.example>"
 

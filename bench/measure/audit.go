@@ -12,7 +12,8 @@ import (
 	"doublet/bench/workload"
 )
 
-// audit compares the mail at any server with what it has acknowledged; over JMAP and in the full client, the calendars.
+// audit compares the mail at any server with what it has acknowledged, over JMAP the calendars too, and in the full
+// client these alone.
 type audit struct {
 	world  *drive.World
 	ledger *ledger.Ledger
@@ -25,7 +26,9 @@ type audit struct {
 func newAudit(j *Job, w *drive.World) (*audit, error) {
 	list := w.Mail
 	switch {
-	case j.Protocol == workload.JMAP, j.Protocol == workload.WebFull:
+	case j.Protocol == workload.JMAP:
+		list = w.Emails
+	case j.Protocol == workload.WebFull:
 		if !j.plans() {
 			return nil, bench.Usage("over %s a ledger holds invitations and answers alone, and %s has none: use "+
 				"--over imap", j.Protocol, j.Workload.Name)
@@ -33,7 +36,7 @@ func newAudit(j *Job, w *drive.World) (*audit, error) {
 		list = w.Events
 	case j.Protocol != workload.IMAP:
 		return nil, bench.Usage("ledger needs IMAP, JMAP or the full client, not %s: use --over imap", j.Protocol)
-	case !w.Resets():
+	case !w.Target.HasIMAP():
 		return nil, bench.Usage("ledger reads mail over IMAP: name the door, --imap or --imaps")
 	}
 	if len(j.Agents) > 0 {

@@ -122,7 +122,6 @@ func TestLedgerRefuses(t *testing.T) {
 		doors map[string]string
 		says  string
 	}{
-		{Options{Over: "jmap"}, map[string]string{"imap": "x:1"}, "--over imap"},
 		{Options{Over: "web"}, map[string]string{"imap": "x:1"}, "invitations"},
 		{Options{Over: "pop3"}, map[string]string{"imap": "x:1"}, "--over imap"},
 		{Options{}, map[string]string{"pop3": "x:1"}, "--imap"},

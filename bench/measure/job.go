@@ -123,6 +123,12 @@ func (j *Job) plans() bool {
 		hour[string(workload.Calendar)]+hour[string(workload.Appointment)]+hour[string(workload.Invite)] > 0
 }
 
+// sends reports whether the users send mail.
+func (j *Job) sends() bool {
+	hour := j.Workload.PerHour(j.set)
+	return hour[string(workload.Send)]+hour[string(workload.Reply)] > 0
+}
+
 // messages returns the number of messages that a mailbox is filled with.
 func (j *Job) messages() int { return int(float64(j.Workload.Mailbox.Messages)*j.InitScale + 0.5) }
 

@@ -24,6 +24,7 @@ import (
 	"doublet/bench/run"
 	"doublet/bench/watch"
 	"doublet/bench/workload"
+	"doublet/wire/jmap"
 )
 
 // Run drives the people at a site in steps, and returns the result. If search is not nil, it selects the steps after
@@ -96,8 +97,10 @@ func (j *Job) record(ctx context.Context, plan *run.Plan, w *watch.Watch) (path 
 	}
 	h := j.header(filepath.Base(path), now)
 	w.Prepare(&h, plan)
-	j.markCalendars(ctx, &h)
-	end, err := j.equip(ctx, &h, plan)
+	var end func()
+	if err = j.survey(ctx, &h); err == nil {
+		end, err = j.equip(ctx, &h, plan)
+	}
 	if err != nil {
 		return "", errors.Join(err, file.Close(), os.Remove(path))
 	}
@@ -152,7 +155,7 @@ func (j *Job) header(id string, now time.Time) record.Header {
 	mark(j.Cold, "every browser began with nothing of the client")
 	mark(j.Keep, "mailboxes not made fresh")
 	mark(!j.Keep && j.messages() > 0 && !j.worlds[0].Resets(),
-		"no IMAP door: INBOX cut back and topped up, flags and other folders left")
+		"filled over %s without an IMAP door: INBOX cut back and topped up, flags and other folders left", j.FillOver)
 	cycle := w.Cycle(j.set, j.Speed)
 	mark(j.Window < cycle, "the window is shorter than a round of the workload (%v)", cycle.Round(time.Second))
 	mark(w.Unknown != "", "%s", w.Unknown)
@@ -163,15 +166,31 @@ func (j *Job) header(id string, now time.Time) record.Header {
 	return h
 }
 
-// markCalendars marks a run over JMAP at a server without calendars. A server that does not answer shows that later.
-func (j *Job) markCalendars(ctx context.Context, h *record.Header) {
-	if j.Protocol != workload.JMAP || !j.plans() || len(j.users) == 0 {
-		return
+// survey compares what a JMAP server offers with what the workload needs. It refuses a run without JMAP Mail, and one
+// of people who send mail without JMAP Submission, and marks a run without JMAP Calendars or an event stream. A server
+// that does not answer shows that later.
+func (j *Job) survey(ctx context.Context, h *record.Header) error {
+	if j.Protocol != workload.JMAP || len(j.users) == 0 {
+		return nil
 	}
-	if has, err := j.worlds[0].HasCalendars(ctx, &j.users[0]); err == nil && !has {
+	c, err := j.worlds[0].Capabilities(ctx, &j.users[0])
+	switch {
+	case err != nil:
+		return nil //nolint:nilerr // the people find it, and their errors count
+	case !c.Mail:
+		return bench.Usage("the server has no JMAP Mail (%s) for %s: use --over imap", jmap.Mail, j.users[0].Name)
+	case !c.Submission && j.sends():
+		return bench.Usage("the server has no JMAP Submission (%s), and %s sends mail: use --over imap",
+			jmap.SubmissionURN, j.Workload.Name)
+	}
+	if !c.Calendars && j.plans() {
 		h.Marks = append(h.Marks, "the server has no JMAP Calendars: invitations and answers are mail (iMIP), "+
 			"appointments and the calendar are left out")
 	}
+	if !c.Events && j.Workload.PerHour(j.set)[string(workload.Idle)] > 0 {
+		h.Marks = append(h.Marks, "the server has no event stream: those who wait for mail hear of none")
+	}
+	return nil
 }
 
 // sizes returns the sizes of the messages of a workload.

@@ -2,9 +2,12 @@ package measure
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +62,59 @@ func TestHeader(t *testing.T) {
 	}
 	if same.Workload.Limit != record.Duration(time.Second) {
 		t.Errorf("limit %v", same.Workload.Limit)
+	}
+}
+
+// TestSurvey checks that a run over JMAP is refused if the server lacks what the workload needs, before anybody signs
+// in, and marked if it has no calendars. Only the user ann exists.
+func TestSurvey(t *testing.T) {
+	t.Parallel()
+	const mail, submission, calendars = `"urn:ietf:params:jmap:mail":"a"`, `"urn:ietf:params:jmap:submission":"a"`,
+		`"urn:ietf:params:jmap:calendars":"a"`
+	for _, c := range []struct {
+		user, workload, over string
+		has                  []string
+		refused, mark        string
+	}{
+		{"ann", "n8mail", "jmap", []string{mail, submission, calendars}, "", ""},
+		{"ann", "n8mail", "jmap", []string{mail, submission}, "", "no JMAP Calendars"},
+		{"ann", "n8mail", "jmap", []string{mail}, "no JMAP Submission (urn:ietf:params:jmap:submission)", ""},
+		{"ann", "idle", "jmap", []string{mail}, "", "no event stream"},
+		{"ann", "idle", "jmap", []string{submission}, "no JMAP Mail (urn:ietf:params:jmap:mail) for ann", ""},
+		{"bob", "n8mail", "jmap", []string{mail}, "", ""},
+		{"ann", "n8mail", "imap", nil, "", ""},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if name, _, _ := r.BasicAuth(); name != "ann" {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			if r.URL.Path == "/ev" {
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			all := strings.Join(c.has, ",")
+			fmt.Fprintf(w, `{"capabilities":{"urn:ietf:params:jmap:core":{},%s},"accounts":{},"primaryAccounts":{%s},`+
+				`"username":"ann","state":"s","apiUrl":"/api","uploadUrl":"/up/{accountId}",`+
+				`"downloadUrl":"/down/{blobId}","eventSourceUrl":"/ev"}`, all, all)
+		}))
+		t.Cleanup(server.Close)
+		j, err := New(env.Real(slog.New(slog.DiscardHandler)), progress.Console{Out: io.Discard},
+			&Options{Over: c.over}, c.workload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.users = []drive.User{{Name: c.user, Password: "x"}}
+		j.worlds = []*drive.World{j.World(j.users, map[string]string{"jmap": server.Listener.Addr().String()})}
+		var h record.Header
+		err = j.survey(t.Context(), &h)
+		var usage *bench.UsageError
+		if errors.As(err, &usage) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("%s of %s over %s, %q: %v", c.workload, c.user, c.over, c.has, err)
+		}
+		if got := strings.Join(h.Marks, ""); (got != "") != (c.mark != "") || !strings.Contains(got, c.mark) {
+			t.Errorf("%s of %s over %s, %q: marks %q", c.workload, c.user, c.over, c.has, got)
+		}
 	}
 }
 

@@ -31,7 +31,8 @@ type Server struct {
 	Doublet   Doublet
 	// Named means that flags name the socket of Doublet, so that it is the server under test, also behind other doors.
 	Named bool
-	// Ledger records what is acknowledged over IMAP and SMTP, and compares it with the mail after each step.
+	// Ledger records what is acknowledged over IMAP and SMTP, or over JMAP, and compares it with the mail after each
+	// step.
 	Ledger bool
 
 	audit *audit // nil if no ledger is kept

@@ -406,6 +406,16 @@ func TestEvents(t *testing.T) {
 	next <- ""
 }
 
+// TestNoEvents checks the error for a server that has no event stream.
+func TestNoEvents(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "")
+	p.answers("/ev", 204, "")
+	if _, err := p.client(Options{}).Events(bg, EventOptions{}); !errors.Is(err, ErrAbsent) {
+		t.Error(err)
+	}
+}
+
 // TestSocket checks requests and push over a WebSocket, and servers that violate the protocol.
 func TestSocket(t *testing.T) {
 	t.Parallel()

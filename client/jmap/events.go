@@ -114,6 +114,8 @@ func (c *Client) Events(ctx context.Context, o EventOptions) (*Events, error) {
 	}
 	kind, _, _ := strings.Cut(out.Header.Get("Content-Type"), ";")
 	switch {
+	case out.StatusCode == http.StatusNoContent: // the server has no events, and will have none
+		err = fmt.Errorf("%w: an event stream", ErrAbsent)
 	case out.StatusCode != http.StatusOK:
 		var text string
 		if text, err = c.read(out); err == nil {

@@ -106,8 +106,8 @@ func (o *benchFlags) runFlags(cmd *cobra.Command) {
 		"kill a server of the lab (SIGKILL) so long after the measuring has begun, SERVER@30s; may be given again")
 	f.StringArrayVar(&o.faults.Restart, "restart", nil, "start it again, SERVER@60s; may be given again")
 	f.BoolVar(&o.faults.Ledger, "ledger", false,
-		"write down what is acknowledged over IMAP and SMTP, and see at the end whether every server that lives has "+
-			"it: lost, doubled, resurrected (by itself with --kill)")
+		"write down what is acknowledged over IMAP and SMTP, or over JMAP, and see at the end whether every server "+
+			"that lives has it: lost, doubled, resurrected (by itself with --kill)")
 }
 
 // site returns the site of one server, with the doors that flags name.
