@@ -101,8 +101,8 @@ func TestScriptFails(t *testing.T) {
 // TestScriptNames checks the names of scripts.
 func TestScriptNames(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"dovecot-postfix": "", "exim": "one of dovecot-postfix",
-		"./no-such-script": "no such file"} {
+	for name, want := range map[string]string{"cyrus-postfix": "", "dovecot-postfix": "",
+		"exim": "one of cyrus-postfix, dovecot-postfix", "./no-such-script": "no such file"} {
 		_, err := NewScript(nil, name, "")
 		var usage *bench.UsageError
 		if (err == nil) != (want == "") || err != nil && (!errors.As(err, &usage) ||

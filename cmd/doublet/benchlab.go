@@ -57,8 +57,8 @@ func (o *labFlags) add(cmd *cobra.Command) {
 	f.StringVar(&s.Options.Program, "program", "",
 		"another build of doublet that the servers run, with the same format of the store")
 	f.StringVar(&o.script, "script", "",
-		"script of a mail server of another make, which is measured in place of a configuration: a path, or "+
-			"dovecot-postfix")
+		"script of a mail server of another make, which is measured in place of a configuration: a path, "+
+			"dovecot-postfix or cyrus-postfix (JMAP)")
 	f.StringVar(&s.Workload, "run", "", "let people work: a workload, or - for the document's own")
 	f.StringVar(&s.Users, "users", "", "people active: a number, or a range 200..1000 (default: the document's)")
 	f.IntVar(&s.Step, "step", 0, "step of a range")
@@ -179,7 +179,8 @@ in random order.
 
 --script measures a mail server of another make in place of a configuration: "SCRIPT start DIR PEOPLE" starts it for so
 many people in the empty folder DIR, and prints flags of doublet bench run, NAME=VALUE on a line each (target, doors,
-user, address, password, monitor); "SCRIPT stop DIR" stops it. dovecot-postfix comes with the program.
+user, address, password, monitor); "SCRIPT stop DIR" stops it. dovecot-postfix and, for --over jmap, cyrus-postfix
+come with the program.
 `
 
 const replicatorsHelp = "Cluster Replicators of each server for each other one (default: that of cluster.replicators)"

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -106,42 +107,51 @@ value = [{ name = "small", setting = ["store.db_cache_entries=20"] }, { name = "
 }
 
 // TestScript measures Dovecot and Postfix, which the script that comes with the program starts, and stops afterwards:
-// with a ledger, both servers metered, on one processor.
+// with a ledger.
 func TestScript(t *testing.T) {
-	long.Test(t)
 	external.Need(t, "dovecot")
 	external.Need(t, "/usr/lib/dovecot/lmtp")
 	external.Need(t, "postfix")
+	r := scripted(t, "dovecot-postfix", "dovecot", "--run", "r6mail", "--ledger", "--fail-if", "lost>0")
+	if len(r.Ledger) != 1 || r.Ledger[0].Acknowledged < 10 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestScriptOfCyrus measures Cyrus and Postfix over JMAP, which a script that comes with the program starts and stops.
+func TestScriptOfCyrus(t *testing.T) {
+	needCyrus(t)
+	r := scripted(t, "cyrus-postfix", "cyrus", "--run", "n8mail", "--over", "jmap", "--ledger", "--fail-if", "lost>0")
+	if len(r.Ledger) != 1 || r.Ledger[0].Acknowledged < 10 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// scripted measures the servers of a script on one processor, and returns the result. Both are metered, nothing fails,
+// and nothing of them is left.
+func scripted(t *testing.T, script, name string, args ...string) benchResult {
+	t.Helper()
 	external.Need(t, "taskset")
 	if os.Getuid() != 0 {
 		t.Skip("both start as root only")
 	}
-	dir, err := os.MkdirTemp("", "script") // not below a folder that only root may enter
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	dir := scriptFolder(t)
 	servers := filepath.Join(dir, "servers")
-	args := append([]string{"bench", "lab", "--script", "dovecot-postfix", "--run", "r6mail", "--users", "4",
-		"--people", "5", "--cpus", "0", "--dir", servers, "--out", filepath.Join(dir, "out"), "--ledger",
-		"--fail-if", "lost>0", "--json"}, sped...)
+	args = slices.Concat([]string{"bench", "lab", "--script", script, "--users", "4", "--people", "5", "--cpus", "0",
+		"--dir", servers, "--out", filepath.Join(dir, "out"), "--json"}, args, sped)
 	text, err := program.Command(mustBinary(t), args...)
 	if err != nil {
 		t.Fatal(err, text)
 	}
 	r := parseBench(t, text)
-	if len(r.Steps) != 1 || r.Steps[0].Completed < 10 || r.Steps[0].Errors > 0 || len(r.Steps[0].Cores) != 2 ||
-		len(r.Ledger) != 1 || r.Ledger[0].Acknowledged < 10 {
+	if len(r.Steps) != 1 || r.Steps[0].Completed < 10 || r.Steps[0].Errors > 0 || len(r.Steps[0].Cores) != 2 {
 		t.Fatalf("%+v", r)
 	}
 	raw, err := os.ReadFile(r.File)
 	if err != nil {
 		t.Fatal(err)
 	}
-	program.Want(t, string(raw), `"name":"dovecot+postfix"`, `"group":"dovecot"`, `"group":"postfix"`,
+	program.Want(t, string(raw), `"name":"`+name+`+postfix"`, `"group":"`+name+`"`, `"group":"postfix"`,
 		`"registered":5`)
 	if runtime.NumCPU() > 1 {
 		program.Want(t, string(raw), `"allowed":1`)
@@ -152,4 +162,20 @@ func TestScript(t *testing.T) {
 	if _, err := program.Command("pgrep", "-f", servers); err == nil {
 		t.Error("a process of the servers was left")
 	}
+	return r
+}
+
+// scriptFolder makes a folder for the servers of a script. They run under accounts of their own, and would not come
+// below a folder that only root may enter.
+func scriptFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "script")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // see above
+		t.Fatal(err)
+	}
+	return dir
 }
