@@ -28,9 +28,11 @@ type Database struct {
 	Quota   Limit     `json:"quota,omitempty" show:"always"`
 	Warning Limit     `json:"warning,omitempty"`
 	// Acknowledge selects when a change is acknowledged; "" means local.
-	Acknowledge string   `json:"acknowledge,omitempty"`
-	Access      []string `json:"access,omitempty"`
-	Folders     []Folder `json:"folders,omitempty"`
+	Acknowledge string `json:"acknowledge,omitempty"`
+	// FullText is off if the database is not in the full-text index; "" means on.
+	FullText string   `json:"fulltext,omitempty"`
+	Access   []string `json:"access,omitempty"`
+	Folders  []Folder `json:"folders,omitempty"`
 }
 
 // Folder is a folder of a mail file.
@@ -66,6 +68,7 @@ type DatabaseSet struct {
 	Service *bool   `json:"service" help:"whether it is in service"`
 	// Acknowledge matters only in clusters.
 	Acknowledge *string  `json:"acknowledge" help:"local, cluster (a mate has it, or 1 s passed), cluster-strict"`
+	FullText    *string  `json:"fulltext" help:"on, or off: it is not indexed, and searches read its texts"`
 	Access      []string `json:"access" help:"name=level, such as Bob=Editor, or default=Reader; may be repeated"`
 }
 
@@ -120,6 +123,9 @@ func (c *Call) databaseOf(ctx context.Context, i layout.Info) Database {
 	}
 	if i.Ack != layout.AckLocal {
 		d.Acknowledge = i.Ack.String()
+	}
+	if i.NoFullText {
+		d.FullText = "off"
 	}
 	return d
 }
@@ -203,18 +209,12 @@ func databaseSet(ctx context.Context, c *Call, a *DatabaseSet) (Database, error)
 	if a.Service != nil && i.State == layout.PendingDelete {
 		return Database{}, fmt.Errorf("%w: the database was removed: undo brings it back", ErrUsage)
 	}
-	ack := i.Ack
-	if a.Acknowledge != nil {
-		known := []layout.Ack{layout.AckLocal, layout.AckCluster, layout.AckStrict}
-		at := slices.IndexFunc(known, func(m layout.Ack) bool { return m.String() == *a.Acknowledge })
-		if at < 0 {
-			return Database{}, fmt.Errorf("%w: a change is acknowledged local, cluster or cluster-strict, not %q",
-				ErrUsage, *a.Acknowledge)
-		}
-		ack = known[at]
+	ack, off, err := a.switches(&i)
+	if err != nil {
+		return Database{}, err
 	}
 	err = c.Store.SetInfo(note.System, i.ID, func(i *layout.Info) {
-		i.Ack = ack
+		i.Ack, i.NoFullText = ack, off
 		assign(&i.Title, a.Title)
 		assign((*Size)(&i.Quota), a.Quota)
 		assign((*Size)(&i.Warning), a.Warning)
@@ -230,6 +230,28 @@ func databaseSet(ctx context.Context, c *Call, a *DatabaseSet) (Database, error)
 		return Database{}, err
 	}
 	return databaseShow(ctx, c, &Named{i.ID.String()})
+}
+
+// switches returns what acknowledges the changes of a database, and reports whether it is left out of the full-text
+// index, after the change that the arguments ask for.
+func (a *DatabaseSet) switches(i *layout.Info) (ack layout.Ack, off bool, err error) {
+	ack, off = i.Ack, i.NoFullText
+	if a.Acknowledge != nil {
+		known := []layout.Ack{layout.AckLocal, layout.AckCluster, layout.AckStrict}
+		at := slices.IndexFunc(known, func(m layout.Ack) bool { return m.String() == *a.Acknowledge })
+		if at < 0 {
+			return ack, off, fmt.Errorf("%w: a change is acknowledged local, cluster or cluster-strict, not %q",
+				ErrUsage, *a.Acknowledge)
+		}
+		ack = known[at]
+	}
+	if a.FullText != nil {
+		if *a.FullText != "on" && *a.FullText != "off" {
+			return ack, off, fmt.Errorf("%w: full text is on or off, not %q", ErrUsage, *a.FullText)
+		}
+		off = *a.FullText == "off"
+	}
+	return ack, off, nil
 }
 
 // access adds entries of the form name=level to an access list. The level No Access removes an entry.

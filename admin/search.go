@@ -17,6 +17,8 @@ type SearchStatus struct {
 	Behind    uint64 `json:"behind" show:"always"`
 	BehindFor string `json:"behind_for,omitempty"`
 	Databases int    `json:"databases" show:"always"`
+	// Off counts databases whose full text is switched off.
+	Off int `json:"databases_off,omitempty"`
 	// Building counts databases that are being indexed for the first time or again.
 	Building int `json:"building" show:"always"`
 	// Waiting counts messages whose attachments are not indexed yet.
@@ -51,9 +53,10 @@ func searchStatus(ctx context.Context, c *ServerCall, _ *struct{}) (SearchStatus
 	}
 	st, err := c.Server.Search.Status(ctx)
 	out := SearchStatus{
-		Running: st.Running, Behind: st.Behind, Databases: st.Databases, Building: st.Building, Waiting: st.Waiting,
-		Notes: st.Notes - min(st.Notes, st.Gone),
-		Text:  Size(st.Text), Size: Size(st.Size), Encrypted: st.Encrypted, Broken: st.Broken, Beyond: st.Beyond,
+		Running: st.Running, Behind: st.Behind, Databases: st.Databases, Off: st.Off, Building: st.Building,
+		Waiting: st.Waiting,
+		Notes:   st.Notes - min(st.Notes, st.Gone),
+		Text:    Size(st.Text), Size: Size(st.Size), Encrypted: st.Encrypted, Broken: st.Broken, Beyond: st.Beyond,
 	}
 	if st.Since > 0 {
 		out.BehindFor = st.Since.Round(time.Millisecond).String()
@@ -72,6 +75,10 @@ func searchRebuild(_ context.Context, c *ServerCall, a *SearchRebuild) (Done, er
 	info, err := c.database(a.Database)
 	if err != nil {
 		return Done{}, err
+	}
+	if info.NoFullText {
+		return Done{}, fmt.Errorf("%w: full text of %s is off: db set %s --fulltext on", ErrUsage, info.Title,
+			a.Database)
 	}
 	c.Server.Search.Rebuild(info.ID)
 	return Done{fmt.Sprintf("the index of %s is built anew; search status tells how far it is", info.Title)}, nil

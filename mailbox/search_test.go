@@ -15,6 +15,7 @@ import (
 	"doublet/search"
 	"doublet/search/text"
 	"doublet/store"
+	"doublet/store/layout"
 )
 
 // TestSearchIndexed checks that a search finds the same messages with an index (lagging, running, complete) as without
@@ -147,6 +148,21 @@ func TestSearchIndexed(t *testing.T) {
 			t.Fatal(err)
 		}
 		compare(25)
+	}
+	// Switched off and on again, for this database alone, it finds the same.
+	for _, off := range []bool{true, false, true, false} {
+		if err := s.SetInfo(note.System, db, func(i *layout.Info) { i.NoFullText = off }); err != nil {
+			t.Fatal(err)
+		}
+		compare(5)
+		add(20)
+		if err := full.Catch(ctx); err != nil {
+			t.Fatal(err)
+		}
+		compare(10)
+		if st, err := full.Status(ctx); err != nil || (st.Databases == 0) != off || (st.Notes == 0) != off {
+			t.Errorf("off is %v: %+v, %v", off, st, err)
+		}
 	}
 	// A match that the index knows for certain is counted without reading the message.
 	for _, test := range []mailbox.Test{mailbox.TestSubject, mailbox.TestText} {

@@ -160,12 +160,18 @@ func (w *worker) changes(ctx context.Context, t *step, list []store.Change) (don
 	}
 	var own error // an error of the index or of the engine, not of opening the database
 	err = w.s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
-		kind, ok := w.s.opt.Kinds[r.Info().Kind]
+		info := r.Info()
+		kind, ok := w.s.indexes(&info)
 		if len(w.kinds) > 100_000 {
 			clear(w.kinds)
 		}
 		w.kinds[db] = ok
 		if !ok {
+			// The cursor passes these changes, so a build that is there lacks them: it is dropped in the same batch.
+			// If the database is switched on again meanwhile, look begins a new build.
+			if at.active {
+				t.drop[db] = true
+			}
 			done = len(list)
 			return nil
 		}
@@ -519,7 +525,8 @@ func (w *worker) buildOne(ctx context.Context, db note.DatabaseID, b *index.Buil
 	p := progress{build: b.ID, last: b.Upto, since: b.Seq}
 	var own error // an error in processing the notes, not in opening the database
 	err = w.s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
-		kind, ok := w.s.opt.Kinds[r.Info().Kind]
+		info := r.Info()
+		kind, ok := w.s.indexes(&info)
 		if !ok {
 			return store.ErrNotFound
 		}

@@ -83,8 +83,10 @@ type Service struct {
 	// asked holds the databases whose newest notes a query had to read.
 	asked map[note.DatabaseID]bool
 	kick  chan struct{}
-	// pending is the number of databases that the worker is to read on.
+	// pending is the number of databases that the worker is to read on, and of errands that it has begun.
 	pending atomic.Int64
+	// off is the number of databases whose full text is switched off, as of the last look of the worker.
+	off atomic.Int64
 
 	// passed is closed and replaced after each step of the workers.
 	passed  chan struct{}
@@ -107,6 +109,13 @@ func New(s *store.Store, e *env.Env, o Options) *Service {
 	svc.stat.init(svc, o.Stats)
 	s.WatchInfos(svc.changedInfo)
 	return svc
+}
+
+// indexes reports whether a database is indexed, and returns the function that makes the texts of its notes, if its
+// kind has one.
+func (s *Service) indexes(i *layout.Info) (texts, bool) {
+	kind, ok := s.opt.Kinds[i.Kind]
+	return kind, ok && !i.NoFullText
 }
 
 // index returns the index that answers queries, or nil if there is none.
@@ -331,11 +340,14 @@ func (s *Service) Rebuild(db note.DatabaseID) {
 	s.wake()
 }
 
+// takeRebuilds empties the list of the databases to rebuild and returns it. Until the worker has counted what is
+// pending, they count as such.
 func (s *Service) takeRebuilds() []note.DatabaseID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := s.rebuilds
 	s.rebuilds = nil
+	s.pending.Add(int64(len(out)))
 	return out
 }
 
@@ -348,8 +360,8 @@ type Status struct {
 	Behind uint64
 	Since  time.Duration
 	// Databases is the number of databases indexed. Building is the number of those whose build is not complete, or
-	// that are being rebuilt.
-	Databases, Building int
+	// that are being rebuilt. Off is the number of databases whose full text is switched off.
+	Databases, Building, Off int
 	// Waiting is the number of messages whose attachments are not read yet.
 	Waiting int
 	index.Totals
@@ -363,7 +375,7 @@ func (s *Service) Status(ctx context.Context) (st Status, err error) {
 	if x == nil {
 		return st, nil
 	}
-	st.Running = true
+	st.Running, st.Off = true, int(s.off.Load())
 	st.Behind, st.Since = s.Lag()
 	err = s.guard(ctx, x, func(ctx context.Context) error {
 		st.Size = x.Size()
@@ -432,15 +444,15 @@ func (l *lagging) read(seq uint64, end bool, begun time.Time) {
 	}
 }
 
-// Catch waits until the index has followed all changes that are durable now, all databases are built, and all
-// attachments are read.
+// Catch waits until the index has followed all changes that are durable now, also those of descriptions, all databases
+// are built, and all attachments are read.
 func (s *Service) Catch(ctx context.Context) error {
 	goal := s.store.Horizon()
 	s.wake()
 	for {
 		s.mu.Lock()
 		passed := s.passed
-		pending := len(s.rebuilds) + int(s.pending.Load())
+		pending := len(s.rebuilds) + len(s.changed) + int(s.pending.Load())
 		s.mu.Unlock()
 		s.lag.mu.Lock()
 		seq := s.lag.seq

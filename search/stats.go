@@ -41,6 +41,8 @@ func (c *counters) init(s *Service, t Stats) {
 		_, d := s.Lag()
 		return d.Seconds()
 	})
+	t.GaugeFunc("FullText.Databases.Off", "databases whose full text is switched off: searches read their texts",
+		func() float64 { return float64(s.off.Load()) })
 	t.GaugeFunc("FullText.Index.Bytes", "bytes that the index takes on disk", func() float64 {
 		if x := s.index(); x != nil {
 			return float64(x.Size())

@@ -40,8 +40,8 @@ type worker struct {
 	cur   store.Cursor
 	// room is the number of bytes of one step: batchBytes, less in tests.
 	room int
-	// kinds caches, by database, whether it is indexed.
-	kinds map[note.DatabaseID]bool
+	// kinds caches, by database, whether it is indexed. off holds those that are not because they are switched off.
+	kinds, off map[note.DatabaseID]bool
 	// pending lists databases with notes that their build lacks. blocked holds the time until which a database is not
 	// read.
 	pending []note.DatabaseID
@@ -60,8 +60,8 @@ func newWorker(s *Service, x *index.Index) *worker {
 		merges:      &merges{s: s, x: x, more: make(chan struct{}, 1), mergeable: map[note.DatabaseID]bool{}},
 		room:        batchBytes,
 		notes:       &noteReader{s: s, words: newAnalyser()},
-		kinds:       map[note.DatabaseID]bool{}, blocked: map[note.DatabaseID]time.Time{},
-		tails: map[note.DatabaseID]bool{},
+		kinds:       map[note.DatabaseID]bool{}, off: map[note.DatabaseID]bool{},
+		blocked: map[note.DatabaseID]time.Time{}, tails: map[note.DatabaseID]bool{},
 	}
 }
 
@@ -222,12 +222,15 @@ func (w *worker) renew(ctx context.Context, drop []note.DatabaseID, begin map[no
 // survey compares the databases of the store with those of the index.
 func (w *worker) survey(ctx context.Context) error {
 	there := map[note.DatabaseID]bool{}
+	clear(w.kinds)
+	clear(w.off)
 	if err := w.s.store.Infos(func(i *layout.Info) {
-		_, ok := w.s.opt.Kinds[i.Kind]
-		there[i.ID] = ok
+		_, there[i.ID] = w.s.indexes(i)
+		w.switched(i)
 	}); err != nil {
 		return err
 	}
+	w.s.off.Store(int64(len(w.off)))
 	var gone []note.DatabaseID
 	pending := map[note.DatabaseID]bool{}
 	var merge []note.DatabaseID
@@ -446,7 +449,10 @@ func (w *worker) look(db note.DatabaseID) error {
 	}
 	delete(w.kinds, db)
 	delete(w.blocked, db)
-	_, ok := w.s.opt.Kinds[info.Kind]
+	delete(w.off, db)
+	w.switched(&info)
+	w.s.off.Store(int64(len(w.off)))
+	_, ok := w.s.indexes(&info)
 	st, err := w.x.State(db)
 	switch {
 	case err != nil:
@@ -463,6 +469,13 @@ func (w *worker) look(db note.DatabaseID) error {
 		w.addPending(db)
 	}
 	return nil
+}
+
+// switched records a database whose full text is switched off.
+func (w *worker) switched(i *layout.Info) {
+	if _, known := w.s.opt.Kinds[i.Kind]; known && i.NoFullText {
+		w.off[i.ID] = true
+	}
 }
 
 // changedInfo records that a database was created, removed or changed as a whole.
@@ -506,10 +519,13 @@ func (s *Service) takeAsked() []note.DatabaseID {
 	return out
 }
 
+// takeChanged empties the list of the databases that were changed as a whole and returns it. Until the worker has
+// counted what is pending, they count as such.
 func (s *Service) takeChanged() (list []note.DatabaseID, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list, all = s.changed, s.changedAll
 	s.changed, s.changedAll = nil, false
+	s.pending.Add(int64(len(list)))
 	return list, all
 }

@@ -113,7 +113,8 @@ func (x *clusterNode) picture(floor note.ModSeq) map[string]string {
 		p := r.Position()
 		c, i := r.Counters(), r.Info()
 		out["ledger"] = fmt.Sprint(p.Last, p.UID, p.Ended, p.Epoch, p.LastUIDValidity, c.Notes, c.Size)
-		out["info"] = fmt.Sprint(i.Title, i.Owner, i.Quota, i.Warning, i.ACL, i.Ack, i.Stamp, i.Mod)
+		out["info"] = fmt.Sprint(i.Title, i.Owner, i.Quota, i.Warning, i.ACL, i.Ack, i.NoFullText, i.Stamp,
+			i.Mod)
 		return nil
 	})
 	return out

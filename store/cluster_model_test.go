@@ -334,7 +334,9 @@ func (m *clusterModel) folderWork(x *clusterNode) {
 func (m *clusterModel) info(x *clusterNode) {
 	m.n++
 	m.tell("title %d at %d", m.n, x.i)
-	m.must(x.s.SetInfo(note.System, m.db, func(i *layout.Info) { i.Title = fmt.Sprint("title ", m.n) }))
+	m.must(x.s.SetInfo(note.System, m.db, func(i *layout.Info) {
+		i.Title, i.NoFullText = fmt.Sprint("title ", m.n), m.n%2 == 0
+	}))
 }
 
 // work does a random operation at a node.

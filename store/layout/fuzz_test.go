@@ -35,7 +35,7 @@ var (
 		Ledger: note.Ledger{Slot: 3, Shared: true, Skip: true, Last: 9, UID: 10, Partial: true, Complete: 4,
 			CompleteUID: 3, High: 11}}
 	fullInfo = Info{ID: 1, Number: 2, Replica: 3, Title: "t", Kind: "k", Owner: note.UNID{4}, Created: -5,
-		State: PendingDelete, Reason: "r", Quota: 6, Warning: 7, Queue: true, Ack: AckStrict,
+		State: PendingDelete, Reason: "r", Quota: 6, Warning: 7, Queue: true, Ack: AckStrict, NoFullText: true,
 		Stamp: note.Stamp{Time: 8, Replica: 9}, Mod: 10}
 	fullChange = Change{Note: 1, Expunged: true, Folder: 2, UID: 3, UNID: note.UNID{4}, Time: 5}
 	fullChunk  = Chunk{Total: 9, Seen: []SeenCount{{note.UNID{1}, 7}}}

@@ -77,6 +77,8 @@ type Info struct {
 	Queue bool
 	// Ack defines when changes are acknowledged.
 	Ack Ack
+	// NoFullText keeps the database out of the full-text index. Searches then read its texts.
+	NoFullText bool
 	// Stamp is the time and replica of the last change of the shared part of Info (TakeShared), in a shared database.
 	// Mod is the MODSEQ that the home assigned to that change; 0 if no home knows it yet.
 	Stamp note.Stamp
@@ -101,6 +103,7 @@ func (i *Info) Removed() (time.Time, bool) {
 // SameShared reports whether two replicas have the same shared part of Info.
 func (i *Info) SameShared(o *Info) bool {
 	return i.Title == o.Title && i.Owner == o.Owner && i.Quota == o.Quota && i.Warning == o.Warning && i.Ack == o.Ack &&
+		i.NoFullText == o.NoFullText &&
 		string(note.AppendACL(nil, &i.ACL)) == string(note.AppendACL(nil, &o.ACL))
 }
 
@@ -108,12 +111,14 @@ func (i *Info) SameShared(o *Info) bool {
 func (i *Info) TakeShared(o *Info) {
 	i.Title, i.Owner, i.Quota, i.Warning, i.Ack, i.ACL, i.Stamp = o.Title, o.Owner, o.Quota, o.Warning, o.Ack,
 		o.ACL, o.Stamp
+	i.NoFullText = o.NoFullText
 }
 
 // The flags of an info row.
 const (
 	infoQueue = 1 << iota
 	infoShared
+	infoNoFullText // an older program ignores it, and indexes the database
 )
 
 // AppendInfo appends the encoded row.
@@ -131,6 +136,9 @@ func AppendInfo(dst []byte, i *Info) []byte {
 	more := i.Ack != AckLocal || i.Stamp != (note.Stamp{}) || i.Mod != 0
 	if more {
 		f |= infoShared
+	}
+	if i.NoFullText {
+		f |= infoNoFullText
 	}
 	dst = append(dst, byte(i.State), f)
 	dst = appendString(dst, i.Reason)
@@ -152,7 +160,7 @@ func ReadInfo(b []byte) (*Info, error) {
 	i.Created = r.Varint()
 	i.State = DatabaseState(r.Byte())
 	f := r.Byte()
-	i.Queue = f&infoQueue != 0
+	i.Queue, i.NoFullText = f&infoQueue != 0, f&infoNoFullText != 0
 	i.Reason = r.String()
 	i.Quota, i.Warning = r.Uvarint(), r.Uvarint()
 	if r.Bad {

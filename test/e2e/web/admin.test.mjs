@@ -117,6 +117,11 @@ test("groups, databases, domains: members, access lists, service, records", asyn
   await page.waitForSelector(".detail .notice", { state: "detached" });
   await page.click(".detail .buttons >> text=Check");
   await toast(page, "is clean");
+  await page.click(".detail .buttons >> text=Switch the index off");
+  await page.waitForSelector(".detail .facts >> text=off: searches read the texts");
+  await page.waitForSelector(".detail .buttons >> text=Build search anew", { state: "detached" });
+  await page.click(".detail .buttons >> text=Switch the index on");
+  await page.waitForSelector(".detail .buttons >> text=Build search anew");
 
   await page.click(".side >> text=Domains and DNS");
   await line(page, "example.com").click();

@@ -96,6 +96,8 @@ function One({ id, changed }: { id: string; changed: () => void }) {
         {d.owner && <><dt>{ta("owner")}</dt><dd>{d.owner}</dd></>}
         {d.created && <><dt>{ta("created")}</dt><dd>{shortDate(d.created)}</dd></>}
         <dt>{ta("quota")}</dt><dd>{d.quota ? sizeText(d.quota) : ta("noLimit")}</dd>
+        {d.fulltext && <><dt>{ta("fullText")}</dt><dd>{ta("fullTextOff")}</dd></>}
+        {d.acknowledge && <><dt>{ta("acknowledges")}</dt><dd>{d.acknowledge}</dd></>}
       </dl>
       {d.folders && (
         <section class="block"><h2>{ta("folders")}</h2>
@@ -125,7 +127,8 @@ function One({ id, changed }: { id: string; changed: () => void }) {
             say(r.clean ? ta("checkClean", d.title, count(r.notes ?? 0), count(r.messages ?? 0)) : ta("checkBad", d.title), undefined, 12);
           });
         }}><Icon name="check" />{ta("check")}</button>
-        {d.kind === "mail" && <button class="button" onClick={() => void doing(() => run("search rebuild", { database: d.id }), ta("rebuilt", d.title))}><Icon name="search" />{ta("rebuildIndex")}</button>}
+        {d.kind === "mail" && <button class="button" onClick={() => void set({ fulltext: d.fulltext ? "on" : "off" })}><Icon name="search" />{ta(d.fulltext ? "indexOn" : "indexOff")}</button>}
+        {d.kind === "mail" && !d.fulltext && <button class="button" onClick={() => void doing(() => run("search rebuild", { database: d.id }), ta("rebuilt", d.title))}><Icon name="search" />{ta("rebuildIndex")}</button>}
         {served && !own && <button class="button" onClick={() => ask(ta("outAsk", d.title), ta("outText"), ta("takeOut"), () => void set({ service: false }))}><Icon name="pause" />{ta("takeOut")}</button>}
         {!own && <button class="button danger" onClick={() => ask(ta("removeAsk", d.title), ta("removeDatabaseText"), ta("remove"), () => void doing(async () => { await run("db remove", { name: d.id }); changed(); close(); }, ta("removedSaid", d.title)))}><Icon name="trash" />{ta("remove")}</button>}
       </div></section>}

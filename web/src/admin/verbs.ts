@@ -123,6 +123,8 @@ export interface Database {
   created?: string;
   quota?: number;
   warning?: number;
+  acknowledge?: string;
+  fulltext?: "off";
   access?: string[];
   folders?: { name: string; messages: number; bytes: number }[];
 }
