@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/directory/session"
 	"doublet/mail/journal"
 	"doublet/mailbox"
 	"doublet/note"
@@ -29,6 +30,8 @@ type Database struct {
 	Warning Limit     `json:"warning,omitempty"`
 	// Acknowledge selects when a change is acknowledged; "" means local.
 	Acknowledge string `json:"acknowledge,omitempty"`
+	// Caution is the warning of db set.
+	Caution string `json:"caution,omitempty"`
 	// FullText is off if the database is not in the full-text index; "" means on.
 	FullText string   `json:"fulltext,omitempty"`
 	Access   []string `json:"access,omitempty"`
@@ -66,8 +69,8 @@ type DatabaseSet struct {
 	Quota   *Size   `json:"quota" help:"most bytes that it may hold, 0 for no limit"`
 	Warning *Size   `json:"warning" help:"size from which its owner is warned, 0 for none"`
 	Service *bool   `json:"service" help:"whether it is in service"`
-	// Acknowledge matters only in clusters.
-	Acknowledge *string  `json:"acknowledge" help:"local, cluster (a mate has it, or 1 s passed), cluster-strict"`
+	// Acknowledge is one of layout.Acks.
+	Acknowledge *string  `json:"acknowledge" help:"local, cluster (or after 1 s), cluster-strict, early (not durable)"`
 	FullText    *string  `json:"fulltext" help:"on, or off: it is not indexed, and searches read its texts"`
 	Access      []string `json:"access" help:"name=level, such as Bob=Editor, or default=Reader; may be repeated"`
 }
@@ -229,21 +232,33 @@ func databaseSet(ctx context.Context, c *Call, a *DatabaseSet) (Database, error)
 	if err != nil {
 		return Database{}, err
 	}
-	return databaseShow(ctx, c, &Named{i.ID.String()})
+	d, err := databaseShow(ctx, c, &Named{i.ID.String()})
+	if a.Acknowledge != nil && ack == layout.AckEarly {
+		d.Caution = earlyCaution
+	}
+	return d, err
 }
+
+// earlyCaution is the warning for a database that acknowledges early.
+const earlyCaution = "a crash or power failure loses the changes that were acknowledged since the last flush of the " +
+	"log: those of the last milliseconds (store.wal_sync_interval and the time of a flush), 1024 at most. Mail that " +
+	"was accepted is lost then; mail.box also sends again what it had sent."
 
 // switches returns what acknowledges the changes of a database, and reports whether it is left out of the full-text
 // index, after the change that the arguments ask for.
 func (a *DatabaseSet) switches(i *layout.Info) (ack layout.Ack, off bool, err error) {
 	ack, off = i.Ack, i.NoFullText
 	if a.Acknowledge != nil {
-		known := []layout.Ack{layout.AckLocal, layout.AckCluster, layout.AckStrict}
-		at := slices.IndexFunc(known, func(m layout.Ack) bool { return m.String() == *a.Acknowledge })
+		at := slices.IndexFunc(layout.Acks, func(m layout.Ack) bool { return m.String() == *a.Acknowledge })
 		if at < 0 {
-			return ack, off, fmt.Errorf("%w: a change is acknowledged local, cluster or cluster-strict, not %q",
+			return ack, off, fmt.Errorf("%w: a change is acknowledged local, cluster, cluster-strict or early, not %q",
 				ErrUsage, *a.Acknowledge)
 		}
-		ack = known[at]
+		ack = layout.Acks[at]
+	}
+	if ack == layout.AckEarly && (i.Kind == directory.Kind || i.Kind == session.Kind) {
+		return ack, off, fmt.Errorf("%w: %s is never acknowledged early: a crash would bring back withdrawn rights",
+			ErrUsage, i.Title)
 	}
 	if a.FullText != nil {
 		if *a.FullText != "on" && *a.FullText != "off" {

@@ -69,15 +69,16 @@ func openOn(t testing.TB, fix *env.Fixture, o Options) *world {
 
 func (w *world) start() {
 	w.t.Helper()
+	w.tree = stat.New(w.fix.Clock)
 	s, err := store.Open(w.fix.Env, "data", store.Options{
 		FloorBytes: w.floor, FloorPercent: -1, Ballast: -1,
 		Indexes:         slices.Concat(directory.Indexes(), trace.Indexes(), journal.Indexes()),
 		LogSyncInterval: 50 * time.Microsecond,
+		Stats:           w.tree,
 		OnFatal:         func(error) {},
 	})
 	w.ok(err)
 	w.db = s
-	w.tree = stat.New(w.fix.Clock)
 	w.people, err = directory.Open(s, w.fix.Env, password.New(w.fix.Env, 2, 100),
 		directory.Options{Domain: "example.com", MailFiles: w.makes})
 	w.ok(err)

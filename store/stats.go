@@ -84,6 +84,10 @@ func (st *storeStats) init(s *Store) {
 		metric(func(m *pebble.Metrics) float64 { return float64(m.WAL.Size) }))
 	t.CounterFunc("Database.RM.Log.BytesWritten", "bytes written to the transaction log",
 		metric(func(m *pebble.Metrics) float64 { return float64(m.WAL.BytesWritten) }))
+	t.CounterFunc("Database.RM.Commits.Early", "changes that were acknowledged before the flush of the log",
+		func() float64 { return float64(s.early.count.Load()) })
+	t.GaugeFunc("Database.RM.Commits.Unflushed", "of these, changes whose flush is awaited",
+		func() float64 { return float64(s.early.waiting()) })
 	t.GaugeFunc("Database.Size", "bytes of the store's tables on disk",
 		metric(func(m *pebble.Metrics) float64 { return float64(m.DiskSpaceUsage()) }))
 	t.GaugeFunc("Database.Compactions.Debt", "bytes that compactions still have to move",

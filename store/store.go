@@ -2,8 +2,9 @@
 // beside it. There is one way to write (Update), one to read (Read), and one durable feed of changes. doc/store.md
 // specifies the rules and the map of keys; store/layout implements that map.
 //
-// Everything that leaves the store is durable. Update returns after its batch is on disk. Read waits until everything
-// that it will see is on disk. The feed and the watchers do not go past the same horizon.
+// Everything that leaves the store is durable. Update returns after its batch is on disk; only for databases that
+// acknowledge early it returns before (layout.AckEarly). Read waits until everything that it will see is on disk. The
+// feed and the watchers do not go past the same horizon.
 package store
 
 import (
@@ -141,6 +142,7 @@ type Store struct {
 
 	lock    io.Closer
 	flushes flushes
+	early   early
 	stat    storeStats
 	// capturing is held from Capture to Release: only one backup runs at a time.
 	capturing sync.Mutex

@@ -26,9 +26,9 @@ type Tx struct {
 }
 
 // Update is the only way to change notes. It locks the named databases in ascending order of id, calls fn, and commits
-// all changes of fn as one batch. It returns when the batch is durable. If fn fails nothing has changed. fn must not
-// call Update, because it holds the locks that the call would wait for. fn must be quick: do all possible work
-// beforehand (parsing, hashing, objects, rules).
+// all changes of fn as one batch. It returns when the batch is durable, or earlier if all databases acknowledge early
+// (answersEarly). If fn fails nothing has changed. fn must not call Update, because it holds the locks that the call
+// would wait for. fn must be quick: do all possible work beforehand (parsing, hashing, objects, rules).
 //
 // The batch gets its sequences and is applied under the locks. Update waits for the flush of the log outside all locks,
 // so that the next updates join the same flush.
@@ -59,16 +59,18 @@ func (s *Store) update(ctx context.Context, tx *Tx, ids []note.DatabaseID, fn fu
 		}
 		return tx.confirm(ctx, c.seen)
 	}
+	if tx.answersEarly() && s.finishLater(c) {
+		tx.countWork()
+		return nil
+	}
 	began := s.env.Clock.Now()
-	err = c.batch.SyncWait()
-	if err != nil {
-		return s.die(err)
+	if err := s.finish(c); err != nil {
+		return err
 	}
 	s.flushes.took(s.env.Clock.Now().Sub(began))
-	s.watch.fire(s.hz.complete(c.span))
 	tx.countWork()
 	tx.tellInfos()
-	return errors.Join(c.batch.Close(), tx.confirm(ctx, c.span.last))
+	return tx.confirm(ctx, c.span.last)
 }
 
 // countWork counts a change in each database that it changed. A change that comes from a mate is counted there.
@@ -118,7 +120,7 @@ func (tx *Tx) confirm(ctx context.Context, seq uint64) error {
 	changed := slices.ContainsFunc(tx.writers, (*Writer).changed)
 	var ids []note.DatabaseID
 	for _, w := range tx.writers {
-		if w.st.info.Ack != layout.AckLocal && w.changed() == changed && !w.unconfirmed {
+		if w.st.info.Ack.Confirmed() && w.changed() == changed && !w.unconfirmed {
 			ids = append(ids, w.db.id)
 		}
 	}
@@ -196,10 +198,11 @@ func (tx *Tx) Database(id note.DatabaseID) (*Writer, error) {
 }
 
 // Home returns the same as Database, for changes that must be numbered at once because a client is told of the numbers.
-// On a replica that is not the home it returns ErrNotHome.
+// The update then waits for its flush in any case. On a replica that is not the home it returns ErrNotHome.
 func (tx *Tx) Home(id note.DatabaseID) (*Writer, error) {
 	w, err := tx.Database(id)
 	if err == nil {
+		w.told = true
 		err = w.Home()
 	}
 	return w, err

@@ -56,6 +56,7 @@ type Writer struct {
 	Peers       Peers
 	settlement  settlement
 	unconfirmed bool // the update does not wait until a mate has the change
+	told        bool // a client is told of numbers that the update assigns
 }
 
 func newWriter(s *Store, db *database, who *note.Who) *Writer {

@@ -49,7 +49,7 @@ func (o *labFlags) add(cmd *cobra.Command) {
 	f.IntVar(&o.cache, "db-cache", 0,
 		"databases that stay open in memory, of a server that has a small cache (field: 20)")
 	f.StringVar(&s.Options.Acknowledge, "acknowledge", "",
-		"when a change of a mail file is acknowledged: local, cluster, cluster-strict")
+		"when a change of a mail file is acknowledged: local, cluster, cluster-strict, early")
 	f.StringArrayVar(&o.settings, "setting", nil, "a further setting of every server, KEY=VALUE; may be given again")
 	f.StringArrayVar(&o.rules, "rule", nil,
 		"a mail rule of the domain, NAME=JSON as in doublet rules add; may be given again")

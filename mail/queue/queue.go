@@ -303,9 +303,13 @@ func (q *Queue) damaged(id note.ID, err error) {
 }
 
 // Home opens a mail.box in an update that decides on one of its entries. It fails if the home is elsewhere. The
-// decision does not wait for a mate's confirmation; the changes of the same update to mail files do.
+// decision does not wait for a mate's confirmation; the changes of the same update to mail files do. No client is told
+// of numbers in mail.box, so this is not Tx.Home.
 func Home(tx *store.Tx, box note.DatabaseID) (*store.Writer, error) {
-	w, err := tx.Home(box)
+	w, err := tx.Database(box)
+	if err == nil {
+		err = w.Home()
+	}
 	if err == nil {
 		w.Unconfirmed()
 	}

@@ -43,7 +43,17 @@ const (
 	AckCluster
 	// AckStrict acknowledges a change when it is also durable on a mate. While no mate answers, changes are refused.
 	AckStrict
+	// AckEarly acknowledges a change when it is in the buffer of the transaction log, in its order, before the log is
+	// flushed. A crash may lose the changes that were acknowledged since the last flush. Readers, the feed and mates
+	// see a change when it is durable, as in the other modes.
+	AckEarly
 )
+
+// Acks lists the modes of acknowledgement.
+var Acks = []Ack{AckLocal, AckCluster, AckStrict, AckEarly}
+
+// Confirmed reports whether a change waits for a mate.
+func (a Ack) Confirmed() bool { return a == AckCluster || a == AckStrict }
 
 func (a Ack) String() string {
 	switch a {
@@ -53,6 +63,8 @@ func (a Ack) String() string {
 		return "cluster"
 	case AckStrict:
 		return "cluster-strict"
+	case AckEarly:
+		return "early"
 	}
 	return "acknowledgement ?"
 }
