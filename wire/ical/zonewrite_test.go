@@ -33,3 +33,20 @@ func TestNewTimezone(t *testing.T) {
 		t.Error("a VTIMEZONE of UTC, or of a zone that does not exist")
 	}
 }
+
+// TestNewTimezoneOfLaterYears checks that a zone is made for years whose changes follow the rule behind the table of
+// the database, leap years among them.
+func TestNewTimezoneOfLaterYears(t *testing.T) {
+	for _, name := range []string{"Europe/Berlin", "America/New_York", "Australia/Sydney", "Asia/Tokyo"} {
+		for year := 2020; year < 2100; year++ {
+			z := NewTimezone(name, year)
+			want := 1
+			if name != "Asia/Tokyo" {
+				want = 2 // a rule for each change of a year
+			}
+			if z == nil || len(z.Children) != want {
+				t.Fatalf("%s in %d: %v", name, year, z)
+			}
+		}
+	}
+}
