@@ -29,6 +29,7 @@ type Checked struct {
 	Stubs     uint64   `json:"stubs"`
 	Messages  uint64   `json:"messages"`
 	Objects   uint64   `json:"objects"`
+	Elsewhere uint64   `json:"objects_elsewhere,omitempty"`
 	Rows      uint64   `json:"rows"`
 	Bytes     Size     `json:"bytes"`
 }
@@ -50,6 +51,9 @@ func (r Checked) Text() string {
 	}
 	if r.Restart {
 		b.WriteString("start the server anew: the repaired databases serve again then\n")
+	}
+	if r.Elsewhere > 0 {
+		fmt.Fprintf(&b, "%d objects are only at data.segments_archive: --deep reads them\n", r.Elsewhere)
 	}
 	word := "clean"
 	if !r.Clean {
@@ -104,7 +108,7 @@ func ShowCheck(r check.Report) Checked {
 	out := Checked{
 		Clean: r.Clean(), More: r.More, Applied: r.Applied, Restart: r.Reopen, Databases: r.Databases, Notes: r.Notes,
 		Stubs:    r.Stubs,
-		Messages: r.Messages, Objects: r.Objects, Rows: r.Rows, Bytes: Size(r.Bytes),
+		Messages: r.Messages, Objects: r.Objects, Elsewhere: r.Elsewhere, Rows: r.Rows, Bytes: Size(r.Bytes),
 	}
 	for _, f := range r.Findings {
 		out.Findings = append(out.Findings, f.String())

@@ -161,6 +161,9 @@ func ReadWhole(body *store.Stored, span mime.SectionSpan) bool {
 // decoded.
 func ContentOf(body *store.Stored, span mime.SectionSpan) (Content, error) {
 	from, to := int64(span.BodyStart), int64(span.BodyEnd)
+	if err := body.Reach(from, to-from); err != nil {
+		return Content{}, err
+	}
 	switch span.Encoding {
 	case mime.EncodingBase64:
 		if n, ok := body.Decoded(from, to); ok {

@@ -184,14 +184,14 @@ func (w *worker) changes(ctx context.Context, t *step, list []store.Change) (don
 		return own
 	})
 	switch {
-	case own != nil || ctx.Err() != nil:
+	case ends(own) || ctx.Err() != nil:
 		return done, errors.Join(own, ctx.Err())
 	case errors.Is(err, store.ErrNotFound):
 		t.drop[db] = true
 	case err != nil && errors.Is(err, store.ErrClosed):
 		return 0, err
 	case err != nil:
-		// The database is out of service or damaged: continue here when it is available again.
+		// The database is out of service, damaged or partly away: continue here when it is available again.
 		t.lose(db, list)
 	default:
 		return done, nil
@@ -538,7 +538,7 @@ func (w *worker) buildOne(ctx context.Context, db note.DatabaseID, b *index.Buil
 		return own
 	})
 	switch {
-	case own != nil && !errors.Is(own, store.ErrDamaged) || ctx.Err() != nil:
+	case ends(own) || ctx.Err() != nil:
 		return true, errors.Join(own, ctx.Err())
 	case errors.Is(err, store.ErrNotFound):
 		return false, w.x.Update(func(u *index.Writer) error { return u.Drop(db) })
@@ -561,6 +561,11 @@ func (w *worker) buildOne(ctx context.Context, db note.DatabaseID, b *index.Buil
 		err = w.packOne(ctx, db)
 	}
 	return more, err
+}
+
+// ends reports whether an error in reading notes ends the build. Damage and notes that are away concern one database.
+func ends(err error) bool {
+	return err != nil && !errors.Is(err, store.ErrDamaged) && !errors.Is(err, store.ErrAway)
 }
 
 // written follows each write of a step to the index.

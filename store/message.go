@@ -57,6 +57,7 @@ const (
 type objects struct {
 	*core
 	translog  *transactionLog
+	tiers     *tiers
 	pins      pins
 	workspace workspace
 	// shared and sharedBytes count the parts, and their bytes, that were in the store already.
@@ -339,7 +340,9 @@ func (o *objects) readObject(loc object.Location, d note.Digest, off, n int64, d
 	if err == nil || o.opt.Mend == nil {
 		return out, err
 	}
-	if merr := o.opt.Mend(d); merr != nil {
+	if merr := o.opt.Mend(d); errors.Is(err, ErrAway) && merr != nil {
+		return dst, err // the object is not lost
+	} else if merr != nil {
 		return dst, errors.Join(err, merr)
 	}
 	if loc, err = o.locate(o.eng, d); err != nil {
@@ -349,19 +352,26 @@ func (o *objects) readObject(loc object.Location, d note.Digest, off, n int64, d
 }
 
 // readHere appends n bytes of an object from off. loc is its location when the reader looked it up. If the segment was
-// rewritten since, readHere looks it up again. An object that lost its last reference meanwhile can still be read,
-// because only Rewrite removes bytes.
+// rewritten since, or the object mended, readHere looks it up again. An object that lost its last reference meanwhile
+// can still be read, because only Rewrite removes bytes.
 func (o *objects) readHere(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
 	out, err := o.obj.ReadRange(loc, object.Digest(d), off, n, dst)
-	if errors.Is(err, object.ErrNotFound) {
-		if loc, err = o.locate(o.eng, d); err == nil {
-			out, err = o.obj.ReadRange(loc, object.Digest(d), off, n, dst)
+	if gone := errors.Is(err, object.ErrNotFound); gone || errors.Is(err, object.ErrAway) {
+		now, lerr := o.locate(o.eng, d)
+		switch {
+		case lerr == nil && (gone || now != loc):
+			out, err = o.obj.ReadRange(now, object.Digest(d), off, n, dst)
+		case gone:
+			err = lerr
 		}
 	}
-	if err != nil {
-		return dst, fmt.Errorf("%w: object %s: %w", ErrDamaged, d, err)
+	switch {
+	case err == nil:
+		return out, nil
+	case errors.Is(err, object.ErrAway):
+		return dst, fmt.Errorf("%w: object %s: %w", ErrAway, d, err)
 	}
-	return out, nil
+	return dst, fmt.Errorf("%w: object %s: %w", ErrDamaged, d, err)
 }
 
 // Object appends the bytes of an attachment that the note references.
@@ -599,6 +609,25 @@ func (m *Stored) AppendRange(dst []byte, off, n int64) ([]byte, error) {
 		}
 	}
 	return dst, nil
+}
+
+// Reach returns ErrAway if a part of the bytes [off, off+n) is in an evicted segment whose copy cannot be read now. It
+// is for callers that announce the bytes before they read them. It reads nothing if no segment was evicted.
+func (m *Stored) Reach(off, n int64) error {
+	if n <= 0 {
+		return nil
+	}
+	for i := range m.steps {
+		x := &m.steps[i]
+		if x.kind == stepInline || x.start >= off+n || x.start+x.length <= off ||
+			!m.s.obj.Eviction.Away(x.loc.Segment) {
+			continue
+		}
+		if _, err := m.s.readObject(x.loc, x.digest, 0, 1, nil); errors.Is(err, ErrAway) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (m *Stored) appendStep(dst []byte, x *step, lo, hi int64) ([]byte, error) {

@@ -15,9 +15,12 @@ import (
 	"doublet/env"
 	"doublet/note"
 	"doublet/store"
+	"doublet/store/blob"
 	"doublet/store/check"
 	"doublet/store/layout"
 	"doublet/wire/mime"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // The model test does random operations on a store and on plain maps. It compares everything visible: notes, folders,
@@ -80,6 +83,8 @@ type model struct {
 	n   int
 	// encrypted encrypts the store.
 	encrypted bool
+	// place, if not nil, has copies of segments.
+	place blob.Place
 }
 
 func options() store.Options {
@@ -111,8 +116,18 @@ func (m *model) open() {
 	if m.encrypted {
 		e, _ = store.EncryptedEnv(m.t, e)
 	}
+	if m.place != nil {
+		o.Tier = &store.Tier{Place: m.place, Cache: m.rng.Int64N(200 << 10)}
+	}
 	m.s, err = store.Open(e, "data", o)
 	m.must(err)
+}
+
+// evict gives the store a place with copies of segments. It evicts most of them.
+func (m *model) evict() {
+	files := vfs.NewMem()
+	m.must(files.MkdirAll("place", 0o700))
+	m.place = blob.Folder(files, "place")
 }
 
 func (m *model) update(fn func(ws ...*store.Writer) error, dbs ...*modelDB) error {
@@ -145,6 +160,9 @@ func TestModel(t *testing.T) {
 			t.Parallel()
 			m := &model{t: t, f: env.TestRealTime(t), rng: rand.New(rand.NewPCG(seed, 42)), ctx: context.Background(),
 				encrypted: seed == 4}
+			if seed == 3 {
+				m.evict()
+			}
 			m.open()
 			for i := range 2 {
 				id, err := m.s.CreateDatabase(note.System, store.Create{Title: fmt.Sprint(i), Kind: "mail"})
@@ -164,6 +182,9 @@ func TestModel(t *testing.T) {
 				}
 			}
 			m.check()
+			if away := m.s.Objects().Stats().Away; (away > 0) != (m.place != nil) {
+				t.Errorf("%d segments were evicted", away)
+			}
 			m.must(m.s.Close())
 		})
 	}
@@ -468,6 +489,9 @@ func (m *model) upkeep(d *modelDB) {
 		m.must(err)
 		_, err = m.s.Rewrite(m.ctx)
 		m.must(err)
+		if m.place != nil {
+			m.must(errors.Join(m.s.Objects().Seal(), m.s.ShipSegments(m.ctx)))
+		}
 	case 2:
 		m.must(m.s.SetInfo(note.System, d.id, func(i *layout.Info) { i.Title = fmt.Sprint(m.rng.IntN(9)) }))
 	case 3:

@@ -23,7 +23,7 @@ var ErrBusy = errors.New("store: a backup is under way")
 type Moment struct {
 	// Index is a folder that holds the engine's files and nothing else.
 	Index string
-	// Segments lists the object segments, each up to its durable length. Path returns the file of one.
+	// Segments lists the object segments, each up to its durable length. Open opens one.
 	Segments    []object.SegmentInfo
 	Incarnation uint64
 	// Horizon is a sequence that the moment certainly contains.
@@ -147,8 +147,8 @@ func writeAll(fs vfs.FS, path string, b []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Path returns the file of a segment.
-func (m *Moment) Path(segment uint64) string { return m.s.obj.Path(segment) }
+// Open opens a segment, also one that is not on disk.
+func (m *Moment) Open(segment uint64) (object.Source, error) { return m.s.obj.OpenSegment(segment) }
 
 // Alive returns an error if the moment can no longer be used, because the store is closing and waits for Release.
 func (m *Moment) Alive() error { return m.s.alive() }

@@ -204,14 +204,52 @@ func (o *objects) sweepObject(row []byte, d note.Digest) (gone bool, err error) 
 }
 
 // Rewrite copies the live objects out of sealed segments that are less than half live, and removes those segments. It
-// reads the whole object index once, so run it in quiet hours.
+// reads the whole object index once, so run it in quiet hours. Segments whose copies cannot be read stay as they are;
+// the error tells of the first one.
 func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 	if err := o.dbs.enter(); err != nil {
 		return 0, err
 	}
 	defer o.dbs.leave()
+	live, err := o.live(ctx)
+	if err != nil {
+		return 0, err
+	}
+	dead, err := o.deadAway(ctx, live)
+	if err != nil {
+		return 0, err
+	}
+	var away error
+	for _, seg := range o.obj.Segments() {
+		if !o.sparse(seg, live[seg.ID]) || seg.Away && away != nil && !dead[seg.ID] {
+			continue
+		}
+		if !o.keep.TryLock() {
+			return reclaimed, away // a backup copies segments; the next run continues
+		}
+		err := o.rewriteSegment(ctx, seg.ID, dead[seg.ID])
+		o.keep.Unlock()
+		switch {
+		case err != nil && seg.Away && ctx.Err() == nil && o.alive() == nil:
+			away = err
+		case err != nil:
+			return reclaimed, err
+		default:
+			reclaimed += seg.Size - live[seg.ID]
+		}
+	}
+	return reclaimed, away
+}
+
+// sparse reports whether a segment, of which some bytes are live, may be rewritten.
+func (o *objects) sparse(seg object.SegmentInfo, live int64) bool {
+	return seg.Sealed && live*2 < seg.Size && o.pins.settled(seg.ID) && !o.translog.awaited(seg)
+}
+
+// live returns the bytes of each segment that the object index names.
+func (o *objects) live(ctx context.Context) (map[uint64]int64, error) {
 	live := make(map[uint64]int64)
-	err = scan(o.eng, layout.Key(layout.SpaceObject), func(_, v []byte) error {
+	return live, scan(o.eng, layout.Key(layout.SpaceObject), func(_, v []byte) error {
 		loc, _, err := object.ParseLocation(v)
 		if err != nil {
 			return fmt.Errorf("%w: object index", ErrDamaged)
@@ -219,36 +257,36 @@ func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 		live[loc.Segment] += int64(loc.Stored)
 		return ctx.Err()
 	})
-	if err != nil {
-		return 0, err
-	}
-	for _, seg := range o.obj.Segments() {
-		if !seg.Sealed || live[seg.ID]*2 >= seg.Size || !o.pins.settled(seg.ID) ||
-			o.translog.awaited(seg) {
-			continue
-		}
-		if !o.keep.TryLock() {
-			return reclaimed, nil // a backup copies segments; the next run continues
-		}
-		err := o.rewriteSegment(ctx, seg.ID)
-		o.keep.Unlock()
-		if err != nil {
-			return reclaimed, err
-		}
-		reclaimed += seg.Size - live[seg.ID]
-	}
-	return reclaimed, nil
 }
 
-// rewriteSegment moves the live records of a segment. The new locations are durable before the index references them,
-// and the index is durable before the old segment is removed.
-func (o *objects) rewriteSegment(ctx context.Context, id uint64) error {
-	type move struct {
-		digest   note.Digest
-		from, to object.Location
+// deadAway returns the evicted segments in which nothing is live, so that they need not be read. An object
+// may have got its row after live was read and before its segment was settled. So the index is read again.
+func (o *objects) deadAway(ctx context.Context, live map[uint64]int64) (map[uint64]bool, error) {
+	dead := map[uint64]bool{}
+	for _, seg := range o.obj.Segments() {
+		if seg.Away && live[seg.ID] == 0 && o.pins.settled(seg.ID) {
+			dead[seg.ID] = true
+		}
 	}
-	var moves []move
-	err := o.obj.Scan(id, object.ScanOptions{}, func(d object.Digest, loc object.Location) error {
+	if len(dead) == 0 {
+		return nil, nil
+	}
+	again, err := o.live(ctx)
+	for id := range again {
+		delete(dead, id)
+	}
+	return dead, err
+}
+
+// move is a live record in a segment that is rewritten.
+type move struct {
+	digest   note.Digest
+	from, to object.Location
+}
+
+// copyLive appends the live records of a segment again.
+func (o *objects) copyLive(ctx context.Context, id uint64) (moves []move, err error) {
+	err = o.obj.Scan(id, object.ScanOptions{}, func(d object.Digest, loc object.Location) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -264,7 +302,19 @@ func (o *objects) rewriteSegment(ctx context.Context, id uint64) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("store: rewrite segment %d: %w", id, err)
+		return nil, fmt.Errorf("store: rewrite segment %d: %w", id, err)
+	}
+	return moves, nil
+}
+
+// rewriteSegment moves the live records of a segment. The new locations are durable before the index references them,
+// and the index is durable before the old segment is removed. A segment that is dead is not read.
+func (o *objects) rewriteSegment(ctx context.Context, id uint64, dead bool) (err error) {
+	var moves []move
+	if !dead {
+		if moves, err = o.copyLive(ctx, id); err != nil {
+			return err
+		}
 	}
 	if err := o.obj.SyncAll(); err != nil {
 		return o.die(err)
@@ -280,6 +330,9 @@ func (o *objects) rewriteSegment(ctx context.Context, id uint64) error {
 			}
 		}
 		sh.mu.Unlock()
+	}
+	if err := o.tiers.leave(id); err != nil {
+		return o.die(err)
 	}
 	if err := o.eng.LogData(nil, pebble.Sync); err != nil {
 		return o.die(err)

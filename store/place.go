@@ -60,7 +60,7 @@ func OwnFile(name string) bool {
 			return true
 		}
 	}
-	for _, s := range []string{".sst", ".blob", ".log", ".dbtmp", ".seg", crypt.CopySuffix} {
+	for _, s := range []string{".sst", ".blob", ".log", ".dbtmp", ".seg", ".seg.fetch", crypt.CopySuffix} {
 		if strings.HasSuffix(name, s) {
 			return true
 		}

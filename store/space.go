@@ -91,6 +91,12 @@ func (p *space) free() (avail, floor uint64, ok bool) {
 	return avail, floor, ok
 }
 
+// forSegments reports whether n more bytes in the folder of the segments leave its device above the floor.
+func (p *space) forSegments(n int64) bool {
+	u, err := p.disk.env.FS.GetDiskUsage(p.disk.segmentsDir())
+	return err != nil || u.AvailBytes >= p.disk.FloorOf(u.TotalBytes)+uint64(n)
+}
+
 func (p *space) look() {
 	if !p.watched() {
 		return

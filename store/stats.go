@@ -92,7 +92,8 @@ func (st *storeStats) init(s *Store) {
 		metric(func(m *pebble.Metrics) float64 { return float64(m.DiskSpaceUsage()) }))
 	t.GaugeFunc("Database.Compactions.Debt", "bytes that compactions still have to move",
 		metric(func(m *pebble.Metrics) float64 { return float64(m.Compact.EstimatedDebt) }))
-	t.GaugeFunc("Database.DAOS.Objects.Bytes", "bytes of object segments",
+	s.tiers.publish()
+	t.GaugeFunc("Database.DAOS.Objects.Bytes", "bytes of object segments on disk",
 		func() float64 { return float64(s.obj.Stats().Bytes) })
 	t.CounterFunc("Database.DAOS.Objects.Appended", "objects written",
 		func() float64 { return float64(s.obj.Stats().Appends) })

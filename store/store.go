@@ -79,6 +79,9 @@ type Options struct {
 	// (Archived), and writes into the log the time of each change. It bounds the bytes of files of the log that the
 	// engine has no use for any more; beyond it the oldest are removed.
 	KeepLog int64
+	// Tier, if not nil, keeps copies of sealed object segments in another place. A store with evicted segments cannot
+	// be opened without it, unless it is Still.
+	Tier *Tier
 	// Still keeps the engine from compacting its tables, for a store that is only read.
 	Still bool
 	Stats *stat.Tree
@@ -212,8 +215,10 @@ func compose(e *env.Env, dir string, o Options) *Store {
 	d := &disk{core: c, dir: dir}
 	cat := &catalog{core: c}
 	l := &transactionLog{core: c, disk: d}
+	obj := &objects{core: c, translog: l, workspace: newWorkspace()}
+	obj.tiers = &tiers{core: c, translog: l, keep: &obj.keep}
 	return &Store{
-		core: c, disk: d, objects: &objects{core: c, translog: l, workspace: newWorkspace()}, feed: &feed{core: c},
+		core: c, disk: d, objects: obj, feed: &feed{core: c},
 		catalog: cat, damage: &damage{core: c, disk: d, catalog: cat, opened: make(chan struct{})}, transactionLog: l,
 	}
 }
@@ -258,9 +263,8 @@ func (s *Store) open() error {
 	if err := s.ownSegments(); err != nil {
 		return err
 	}
-	s.obj, err = object.Open(s.env, s.segmentsDir(), object.Options{NoCompression: s.opt.NoCompression})
-	if err != nil {
-		return fmt.Errorf("store: objects: %w", err)
+	if err := s.openObjects(); err != nil {
+		return err
 	}
 	if err := s.dbs.init(s.core); err != nil {
 		return err
@@ -268,6 +272,21 @@ func (s *Store) open() error {
 	s.pins.init()
 	s.stat.init(s)
 	return nil
+}
+
+// openObjects opens the segments, here and elsewhere.
+func (s *Store) openObjects() (err error) {
+	if err = s.tiers.load(); err != nil {
+		return err
+	}
+	o := object.Options{NoCompression: s.opt.NoCompression}
+	if s.tiers.away != nil || len(s.tiers.rows) > 0 {
+		o.Elsewhere, o.FirstSegment = s.tiers, s.tiers.above()
+	}
+	if s.obj, err = object.Open(s.env, s.segmentsDir(), o); err != nil {
+		return fmt.Errorf("store: objects: %w", err)
+	}
+	return s.tiers.reachable()
 }
 
 // readMeta checks the format and reads the numbers. Sequences restart at the ceiling, above every sequence ever used.
@@ -417,6 +436,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.quarantined.Wait()
+	s.tiers.close()
 	s.dbs.drain()
 	if s.alive() == ErrClosed {
 		// If the log was flushed to tables, damage to its end can lose nothing, and the next open does not read it.
@@ -428,6 +448,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) release() error {
+	s.tiers.close()
 	var errs []error
 	if s.obj != nil {
 		errs = append(errs, s.obj.Close())

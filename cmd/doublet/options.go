@@ -22,6 +22,7 @@ import (
 	"doublet/mail/verify"
 	"doublet/stat"
 	"doublet/store"
+	"doublet/store/blob"
 )
 
 // release is the number of the release that this tree becomes.
@@ -80,8 +81,13 @@ const (
 // openStore opens the store. If another process holds it and does not answer verbs, openStore retries for a while.
 func openStore(e *env.Env, cfg *config.Config, stats *stat.Tree, ask func(*store.Options)) (*store.Store, error) {
 	until := e.Clock.Now().Add(patience)
+	tier, err := tierOptions(e, cfg)
+	if err != nil {
+		return nil, err
+	}
 	for {
 		o := storeOptions(e, cfg, stats)
+		o.Tier = tier
 		if ask != nil {
 			ask(&o)
 		}
@@ -96,6 +102,18 @@ func openStore(e *env.Env, cfg *config.Config, stats *stat.Tree, ask func(*store
 		}
 		e.Clock.Sleep(pause)
 	}
+}
+
+// tierOptions returns the options of copies of segments, or nil if there are none.
+func tierOptions(e *env.Env, cfg *config.Config) (*store.Tier, error) {
+	if cfg.Data.SegmentsArchive == "" {
+		return nil, nil
+	}
+	place, err := blob.Open(e, cfg.Data.SegmentsArchive)
+	if err != nil {
+		return nil, err
+	}
+	return &store.Tier{Place: place, Cache: int64(cfg.Store.SegmentsCache), Rate: int64(cfg.Data.SegmentsRate)}, nil
 }
 
 func nonZero(n int64) int64 {

@@ -39,6 +39,9 @@ func (h *server) openTasks() error {
 		Run: task.Plain(admin.NewUpdater(s.Store).Run)})
 	h.startMaintenance(tasks)
 	h.startEncryption(tasks)
+	if h.cfg.Data.SegmentsArchive != "" {
+		tasks.Start(task.Task{Name: "Segments", When: task.Every(time.Minute), Run: task.Plain(s.Store.ShipSegments)})
+	}
 	if err := startArchive(h, tasks); err != nil {
 		return err
 	}

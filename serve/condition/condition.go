@@ -90,6 +90,12 @@ var (
 		IMAP: "CORRUPTION", IMAPText: "Stored data is damaged", POP3: "SYS/PERM",
 		JMAP: "serverFail", HTTP: http.StatusInternalServerError, Text: "damaged",
 	}
+	Away = &Condition{
+		Name: "a part of the data is at data.segments_archive, which cannot be reached", errs: []error{store.ErrAway},
+		SMTP: smtp.NewReply(451, 4, 3, 0, "A part of the data cannot be reached now, try again later"),
+		IMAP: "UNAVAILABLE", IMAPText: "A part of the data cannot be reached now, try again later", POP3: "SYS/TEMP",
+		JMAP: "serverUnavailable", HTTP: http.StatusServiceUnavailable, Text: "tryLater",
+	}
 	Closing = &Condition{
 		Name: "the server is shutting down", errs: []error{store.ErrClosed, listen.ErrClosing, context.Canceled},
 		SMTP: smtp.NewReply(421, 4, 3, 2, "Server is shutting down"),
@@ -106,8 +112,8 @@ var (
 )
 
 // All lists the conditions. The first that matches an error applies.
-var All = []*Condition{NoSpace, OverQuota, NoMemory, Busy, DirectoryAway, Elsewhere, OutOfService, Damaged, Closing,
-	Trouble}
+var All = []*Condition{NoSpace, OverQuota, NoMemory, Busy, DirectoryAway, Elsewhere, OutOfService, Away, Damaged,
+	Closing, Trouble}
 
 // Of returns the condition of an error. For an error without one it returns Trouble and false.
 func Of(err error) (c *Condition, known bool) {

@@ -89,6 +89,9 @@ func (f *fetcher) section(m *mailbox.Message, i int) error {
 		return s.headerFields(body, p, it)
 	}
 	p = p.cut(it)
+	if err := body.Reach(p.off, p.n); err != nil {
+		return err
+	}
 	s.out.B = imap.AppendLiteralHead(s.out.B, p.n, false)
 	if p.n > copyMost {
 		s.out.leave(body, p)

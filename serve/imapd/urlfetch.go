@@ -77,6 +77,9 @@ func (s *session) urlData(it *imap.URLFetchItem) error {
 // urlText prints data as a literal. Long data is read while it is sent.
 func (s *session) urlText(u *imap.URL, p *urlPiece) error {
 	if cut := p.span.cut(&u.Item); p.fields == nil && cut.n > copyMost {
+		if err := p.body.Reach(cut.off, cut.n); err != nil {
+			return err
+		}
 		s.out.B = imap.AppendLiteralHead(s.out.B, cut.n, false)
 		s.out.leave(p.body, cut)
 		return nil

@@ -89,7 +89,7 @@ func (c *call) openMail(a *Account, ref blobRef) (*blob, error) {
 		}
 		if ref.letter == letterMessage {
 			out = storedBlob(body, "message/rfc822")
-			return nil
+			return body.Reach(0, body.Size())
 		}
 		steps, rest := cutSteps(ref.steps)
 		index, err := m.Index()

@@ -45,6 +45,9 @@ func (v *visit) source() error {
 	if err != nil {
 		return err
 	}
+	if err := l.body.Reach(0, l.body.Size()); err != nil {
+		return err
+	}
 	kind, disposition := "text/plain; charset=utf-8", "inline"
 	if v.form.Get("save") != "" {
 		kind, disposition = "message/rfc822", mime.FormatMediaType("attachment",

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"doublet/mailbox"
+	"doublet/serve/condition"
 	"doublet/store"
 	"doublet/wire/pop3"
 )
@@ -22,6 +23,10 @@ func (s *session) retr(cmd *pop3.Command) {
 	}
 	body, octets, ok := s.body(i)
 	if !ok {
+		return
+	}
+	if err := body.Reach(0, body.Size()); err != nil {
+		s.unread(err)
 		return
 	}
 	b := strconv.AppendInt(append(s.out.B, "+OK "...), octets, 10)
@@ -49,14 +54,23 @@ func (s *session) body(i int) (body *store.Stored, octets int64, ok bool) {
 	}
 	switch {
 	case err != nil:
-		s.srv.env.Log.Error("pop3d: reading a message failed", "account", s.account.Name, "err", err)
-		s.err(pop3.CodeSysPerm, "The message cannot be read")
+		s.unread(err)
 		return nil, 0, false
 	case body == nil:
 		s.gone()
 		return nil, 0, false
 	}
 	return body, octets, true
+}
+
+// unread answers a command whose message cannot be read. A part that is away may come back.
+func (s *session) unread(err error) {
+	s.srv.env.Log.Error("pop3d: reading a message failed", "account", s.account.Name, "err", err)
+	if c := condition.Away; c.Is(err) {
+		s.err(c.POP3, c.IMAPText)
+		return
+	}
+	s.err(pop3.CodeSysPerm, "The message cannot be read")
 }
 
 // stream sends a message, or the part for TOP, in pieces. If the message cannot be read to its end, the connection is

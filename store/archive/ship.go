@@ -395,7 +395,7 @@ func (s *Shipper) segments(ctx context.Context) error {
 
 // readSegment reads a part of a segment, and returns the segment's key.
 func (s *Shipper) readSegment(id uint64, from int64, b []byte) (string, error) {
-	f, err := s.env.FS.Open(s.store.Objects().Path(id))
+	f, err := s.store.Objects().OpenSegment(id)
 	if err != nil {
 		return "", fmt.Errorf("archive: %w", err)
 	}

@@ -33,6 +33,7 @@ import (
 	"doublet/store"
 	"doublet/store/archive"
 	"doublet/store/blob"
+	"doublet/store/object"
 )
 
 // Errors that callers test for.
@@ -210,6 +211,7 @@ type plan struct {
 type planned struct {
 	File
 	source string
+	open   func() (object.Source, error)
 	// key is the start of the names of its pieces.
 	key  string
 	from int64
@@ -229,13 +231,14 @@ func (p *plan) collect(extra []string) error {
 		if strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob") {
 			kind = immutable
 		}
-		if err := p.add(folderIndex+"/"+name, path, -1, kind); err != nil {
+		if err := p.addFile(folderIndex+"/"+name, path, kind); err != nil {
 			return err
 		}
 	}
 	for _, g := range p.m.Segments {
-		path := p.m.Path(g.ID)
-		if err := p.add(folderSegments+"/"+fs.PathBase(path), path, g.Size, growing); err != nil {
+		name := object.FileName(g.ID)
+		open := func() (object.Source, error) { return p.m.Open(g.ID) }
+		if err := p.add(folderSegments+"/"+name, name, g.Size, growing, open); err != nil {
 			return err
 		}
 	}
@@ -243,28 +246,31 @@ func (p *plan) collect(extra []string) error {
 		if _, err := fs.Stat(path); err != nil {
 			continue
 		}
-		if err := p.add(folderExtra+"/"+fs.PathBase(path), path, -1, once); err != nil {
+		if err := p.addFile(folderExtra+"/"+fs.PathBase(path), path, once); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// add plans a file of size bytes; if size is negative, the whole file.
-func (p *plan) add(path, source string, size int64, kind fileKind) error {
-	f, err := p.r.env.FS.Open(source)
+// addFile plans a whole file.
+func (p *plan) addFile(path, source string, kind fileKind) error {
+	info, err := p.r.env.FS.Stat(source)
+	if err != nil {
+		return fmt.Errorf("backup: %s: %w", source, err)
+	}
+	return p.add(path, source, info.Size(), kind,
+		func() (object.Source, error) { return p.r.env.FS.Open(source) })
+}
+
+// add plans size bytes of what open opens. source names it.
+func (p *plan) add(path, source string, size int64, kind fileKind, open func() (object.Source, error)) error {
+	f, err := open()
 	if err != nil {
 		return fmt.Errorf("backup: open %s: %w", source, err)
 	}
 	defer f.Close()
-	if size < 0 {
-		info, err := f.Stat()
-		if err != nil {
-			return fmt.Errorf("backup: %s: %w", source, err)
-		}
-		size = info.Size()
-	}
-	out := &planned{File: File{Path: path, Size: size}, source: source}
+	out := &planned{File: File{Path: path, Size: size}, source: source, open: open}
 	p.files = append(p.files, out)
 	if size == 0 {
 		return nil

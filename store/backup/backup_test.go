@@ -17,6 +17,7 @@ import (
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/layout"
+	"doublet/store/object"
 )
 
 // In the model, every operation also increments a counter in a note of the first database, in the same update. So a
@@ -313,7 +314,7 @@ func TestKeepsSegments(t *testing.T) {
 		t.Errorf("while a backup copies: %v, there were %v", now, before)
 	}
 	for _, g := range at.Segments {
-		if info, err := m.f.Mem.Stat(at.Path(g.ID)); err != nil || info.Size() < g.Size {
+		if info, err := m.f.Mem.Stat("data/objects/" + object.FileName(g.ID)); err != nil || info.Size() < g.Size {
 			t.Errorf("segment %d: %v", g.ID, err)
 		}
 	}
@@ -395,7 +396,7 @@ func TestLives(t *testing.T) {
 	for _, at := range []*store.Moment{a, b, a} {
 		p := &plan{r: &repository{env: m.f.Env}, m: at}
 		// Use the same bytes, as for two tables that differ only in the middle.
-		if err := p.add("index/"+name, m.f.Mem.PathJoin(a.Index, name), -1, immutable); err != nil {
+		if err := p.addFile("index/"+name, m.f.Mem.PathJoin(a.Index, name), immutable); err != nil {
 			t.Fatal(err)
 		}
 		keys[p.files[0].key] = true

@@ -39,7 +39,8 @@ const chunk = 1 << 20
 // holds random bytes. Tables with the same keys and lengths may differ only in values, which do not affect their ends.
 // The store's incarnation distinguishes these, so the first backup after a restore copies all tables. The lineage
 // distinguishes copies from before the data folder returned to an older state.
-func pieceKey(f env.File, name string, size int64, kind fileKind, incarnation uint64, lineage string) (string, error) {
+func pieceKey(f io.ReaderAt, name string, size int64, kind fileKind, incarnation uint64,
+	lineage string) (string, error) {
 	from, n := int64(0), min(size, 64)
 	if kind == immutable {
 		n = min(size, 8<<10)

@@ -57,7 +57,7 @@ func (r *repository) open(ctx context.Context, g *Generation, o store.Options) (
 // mountedOptions returns the options of a store in a mounted file system.
 func mountedOptions(o store.Options) store.Options {
 	o.LogDir, o.IndexDir, o.SegmentsDir, o.FloorBytes, o.FloorPercent, o.Ballast, o.Still = "", "", "", -1, -1, -1, true
-	o.KeepLog = 0
+	o.KeepLog, o.Tier = 0, nil
 	return o
 }
 

@@ -260,7 +260,7 @@ func (r *repository) usable(b blob.Info, head string) (p Piece, ok bool) {
 
 // piece copies the missing part of a file, and returns the SHA-256 of the blob.
 func (r *repository) piece(c *copier, f *planned) (p Piece, sent []byte, err error) {
-	src, err := r.env.FS.Open(f.source)
+	src, err := f.open()
 	if err != nil {
 		return p, nil, err
 	}

@@ -67,6 +67,24 @@ func ParseKeys(recipients string, identities io.Reader) (k Keys, err error) {
 	return k, nil
 }
 
+// NewIdentity returns a new private key, in the form that it has in an identity file of age.
+func NewIdentity() (string, error) {
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		return "", fmt.Errorf("blob: make a key: %w", err)
+	}
+	return id.String(), nil
+}
+
+// OwnKeys returns keys that encrypt to one private key and decrypt with it.
+func OwnKeys(identity string) (Keys, error) {
+	id, err := age.ParseX25519Identity(identity)
+	if err != nil {
+		return Keys{}, fmt.Errorf("blob: malformed private key: %w", err)
+	}
+	return ParseKeys(id.Recipient().String(), strings.NewReader(identity))
+}
+
 // Seals reports whether the keys have a recipient.
 func (k *Keys) Seals() bool { return len(k.to) > 0 }
 

@@ -50,6 +50,7 @@ const (
 	Object          Kind = "object"
 	ObjectReference Kind = "object reference"
 	SweepRow        Kind = "sweep"
+	CopyRow         Kind = "copy"
 )
 
 // Finding is one defect.
@@ -102,6 +103,8 @@ type Report struct {
 	Reopen  bool
 	// Deep means that every object was read.
 	Deep bool
+	// Elsewhere is the number of objects in evicted segments. Only a deep check reads them.
+	Elsewhere uint64
 
 	Databases, Notes, Stubs, Members, Messages, Objects, Feed uint64
 	// Rows and Bytes count what was read.
@@ -150,8 +153,10 @@ type checker struct {
 	ceiling, number, cut uint64
 	// wanted holds objects that are missing in the index or not readable at their location.
 	wanted map[note.Digest]bool
-	done   int
-	ticks  uint64
+	// evicted has the sizes of segments that are not on disk.
+	evicted map[uint64]int64
+	done    int
+	ticks   uint64
 }
 
 // entry is a database in the list, with results of its check that the check of shared rows needs.
@@ -218,7 +223,9 @@ func (c *checker) run() error {
 			fn   func() error
 		}{
 			{"strays", c.strays}, {"feed", c.feed}, {"cursors", c.cursors}, {"messages", c.recipes},
-			{"message digests", c.hashes}, {"objects", c.objects}, {"sweep list", c.sweeps},
+			{"message digests", c.hashes}, {"objects", c.objects},
+			{"sweep list", func() error { return c.readable(layout.SpaceSweep, SweepRow, isSweep) }},
+			{"copies", func() error { return c.readable(layout.SpaceTier, CopyRow, isCopy) }},
 		} {
 			c.tell(part.name, 0)
 			if err := part.fn(); err != nil {

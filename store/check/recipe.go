@@ -269,7 +269,7 @@ func (c *checker) ingredients(id note.RecipeID, r *recipe) error {
 		err = c.rebuildNow(id, r)
 	}
 	if err != nil {
-		if errors.As(err, new(errDamage)) {
+		if errors.As(err, new(errDamage)) || errors.Is(err, object.ErrAway) {
 			return err
 		}
 		c.found(0, Recipe, layout.NumberKey(layout.SpaceRecipe, uint64(id)), nil, "recipe %d: %v", id, err)

@@ -233,6 +233,8 @@ func orphansAndNumbers() []breakage {
 		row(func(w *world) []byte { return layout.IDKey(w.num, layout.KindView, 300) }, nil))
 	add("bad sweep row", check.SweepRow,
 		row(func(*world) []byte { return layout.Key(layout.SpaceSweep, []byte("xyz")) }, nil))
+	add("bad row of a copy", check.CopyRow,
+		row(func(*world) []byte { return layout.CopyKey(7) }, []byte("x")))
 	add("feed of nobody", check.FeedRow, row(func(*world) []byte { return layout.NumberKey(layout.SpaceFeed, 2) },
 		layout.AppendFeed(nil, []layout.FeedItem{{Database: 700, Note: 1}})))
 

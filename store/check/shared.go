@@ -2,6 +2,8 @@ package check
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"slices"
 
 	"doublet/note"
@@ -101,6 +103,12 @@ func (c *checker) cursors() error {
 
 // objects walks the object index and the references to objects side by side.
 func (c *checker) objects() error {
+	c.evicted = map[uint64]int64{}
+	for _, seg := range c.s.Objects().Segments() {
+		if seg.Away {
+			c.evicted[seg.ID] = seg.Size
+		}
+	}
 	rows, err := c.walk(layout.Key(layout.SpaceObject))
 	if err != nil {
 		return err
@@ -183,13 +191,20 @@ func (c *checker) stored(d note.Digest, row []byte) error {
 			c.found(0, Object, key, nil, "the place of object %s cannot be read", d)
 			return nil
 		}
-		if c.o.Deep {
+		switch size, away := c.evicted[loc.Segment]; {
+		case c.o.Deep:
 			err = c.s.Objects().Verify(loc, object.Digest(d))
-		} else {
+		case away && loc.End() <= size:
+			c.rep.Elsewhere++
+			return nil
+		default:
 			_, err = c.s.Objects().ReadRange(loc, object.Digest(d), 0, 0, nil)
 		}
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil
+		case errors.Is(err, object.ErrAway):
+			return fmt.Errorf("check: object %s: %w", d, err)
 		}
 		// The object may have moved since the snapshot was taken.
 		now := row
@@ -277,11 +292,20 @@ func (c *checker) names(num uint32, id note.ID, d note.Digest) (bool, error) {
 	return named(row, leaves)[d], nil
 }
 
-func (c *checker) sweeps() error {
-	return c.scan(layout.Key(layout.SpaceSweep), func(k, _ []byte) error {
-		if !(len(k) == 10 && k[1] == 'r') && !(len(k) == 34 && k[1] == 'o') {
-			c.found(0, SweepRow, k, []change{drop(k)}, "cannot be read")
+// readable reports the rows of a space that cannot be read.
+func (c *checker) readable(space layout.Space, kind Kind, ok func(k, v []byte) bool) error {
+	return c.scan(layout.Key(space), func(k, v []byte) error {
+		if !ok(k, v) {
+			c.found(0, kind, k, []change{drop(k)}, "cannot be read")
 		}
 		return nil
 	})
+}
+
+func isSweep(k, _ []byte) bool { return len(k) == 10 && k[1] == 'r' || len(k) == 34 && k[1] == 'o' }
+
+// isCopy reports whether a row of the copy of a segment can be read. Without it, a segment that was evicted is lost.
+func isCopy(k, v []byte) bool {
+	_, err := layout.ReadCopy(v)
+	return err == nil && len(k) == len(layout.CopyKey(0))
 }

@@ -39,6 +39,8 @@ var (
 		Stamp: note.Stamp{Time: 8, Replica: 9}, Mod: 10}
 	fullChange = Change{Note: 1, Expunged: true, Folder: 2, UID: 3, UNID: note.UNID{4}, Time: 5}
 	fullChunk  = Chunk{Total: 9, Seen: []SeenCount{{note.UNID{1}, 7}}}
+	fullCopy   = Copy{Incarnation: 1 << 60, Name: "segments/1", Stored: 300, Sum: [32]byte{1}, Size: 200,
+		Head: [HeadSize]byte{2}, Gone: true}
 )
 
 // rows reads every kind of row. Each function returns the decoded row and its encoding.
@@ -85,6 +87,8 @@ var rows = []struct {
 		func(b []byte) ([]byte, error) { p, err := ReadPeer(b); return AppendPeer(nil, &p), err }},
 	{"peer", AppendPeer(nil, &Peer{Passed: 1, Heard: -2}),
 		func(b []byte) ([]byte, error) { p, err := ReadPeer(b); return AppendPeer(nil, &p), err }},
+	{"copy", AppendCopy(nil, &fullCopy),
+		func(b []byte) ([]byte, error) { c, err := ReadCopy(b); return AppendCopy(nil, &c), err }},
 	{"unid", UNIDRow(7), func(b []byte) ([]byte, error) { id, err := ReadUNIDRow(b); return UNIDRow(id), err }},
 	{"feed", AppendFeed(nil, []FeedItem{{1, 2, 9}, {3, 4, 10}}),
 		func(b []byte) ([]byte, error) { f, err := ReadFeed(9, b); return AppendFeed(nil, f), err }},

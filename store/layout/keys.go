@@ -28,11 +28,10 @@ const (
 	SpaceObject     Space = 0x08 // digest (32) → location
 	SpaceObjectRef  Space = 0x09 // digest (32), 'r' recipe id (8) | 'n' number (4) note id (8) → nothing
 	SpaceSweep      Space = 0x0A // 'r' recipe id (8) | 'o' digest (32) → nothing: may have lost its last reference
-	// SpaceJournal, SpaceMate, SpaceTier and SpaceBackup are reserved for the journal copy, cluster mates, S3 and
-	// backup.
+	// SpaceJournal, SpaceMate and SpaceBackup are reserved for the journal copy, cluster mates and backup.
 	SpaceJournal Space = 0x0B
 	SpaceMate    Space = 0x0C
-	SpaceTier    Space = 0x0D
+	SpaceTier    Space = 0x0D // segment (8) → its copy in another place
 	SpaceBackup  Space = 0x0E
 	// SpaceData holds the rows of the databases: number (4), kind (1), rest.
 	SpaceData Space = 0x10

@@ -22,11 +22,8 @@ func (s *Store) Durable() []SegmentInfo {
 			size = min(size, s.durable.offset)
 		}
 		if size > segmentHeader {
-			out = append(out, SegmentInfo{ID: id, Size: size, Sealed: g.sealed && size == g.size})
+			out = append(out, SegmentInfo{ID: id, Size: size, Sealed: g.sealed && size == g.size, Away: g.away})
 		}
 	}
 	return out
 }
-
-// Path returns the file of a segment.
-func (s *Store) Path(id uint64) string { return s.path(id) }

@@ -4,10 +4,9 @@ import (
 	"container/list"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"sync"
-
-	"doublet/env"
 )
 
 // handles holds the segment files open for reading. When there are more than max, the least recently used ones are
@@ -21,8 +20,9 @@ type handles struct {
 
 type handle struct {
 	id   uint64
+	away bool // f reads the copy elsewhere
 	once sync.Once
-	f    env.File
+	f    Source
 	err  error
 	refs int
 	elem *list.Element
@@ -40,10 +40,10 @@ func (t *handles) init(limit int) {
 func (t *handles) len() int { return len(t.open) }
 
 // get returns the handle of a segment and adds a reference.
-func (t *handles) get(id uint64) *handle {
+func (t *handles) get(id uint64, away bool) *handle {
 	h := t.open[id]
 	if h == nil {
-		h = &handle{id: id}
+		h = &handle{id: id, away: away}
 		h.elem = t.lru.PushFront(h)
 		t.open[id] = h
 	} else {
@@ -60,7 +60,7 @@ func (t *handles) takeOut(h *handle) {
 }
 
 // evict removes unused handles until at most max are left, and returns their files for closing.
-func (t *handles) evict() (idle []env.File) {
+func (t *handles) evict() (idle []io.Closer) {
 	for e := t.lru.Back(); e != nil && len(t.open) > t.max; {
 		h := e.Value.(*handle)
 		e = e.Prev()
@@ -72,23 +72,23 @@ func (t *handles) evict() (idle []env.File) {
 	return idle
 }
 
-// drop removes the handle of a removed segment. It returns the file for closing and deleting. If a reader uses the
-// file, the reader's release does both.
-func (t *handles) drop(id uint64) (f env.File, busy bool) {
+// drop removes the handle of a removed or evicted segment. It returns the file for closing and, if unlink is set,
+// deleting. If a reader uses the file, the reader's release does both.
+func (t *handles) drop(id uint64, unlink bool) (f Source, busy bool) {
 	h := t.open[id]
 	if h == nil {
 		return nil, false
 	}
 	t.takeOut(h)
 	if h.refs > 0 {
-		h.unlink = true
+		h.unlink = unlink
 		return nil, true
 	}
 	return h.f, false
 }
 
 // closeAll removes every handle and returns the files of the unused ones.
-func (t *handles) closeAll() (idle []env.File) {
+func (t *handles) closeAll() (idle []io.Closer) {
 	for _, h := range t.open {
 		t.takeOut(h)
 		if h.refs == 0 {
@@ -105,15 +105,16 @@ func (s *Store) acquire(id uint64) (*handle, error) {
 		s.mu.Unlock()
 		return nil, ErrClosed
 	}
-	if s.segments[id] == nil {
+	g := s.segments[id]
+	if g == nil {
 		s.mu.Unlock()
 		return nil, fmt.Errorf("segment %d: %w", id, ErrNotFound)
 	}
-	h := s.handles.get(id)
+	h := s.handles.get(id, g.away)
 	idle := s.handles.evict()
 	s.mu.Unlock()
 	closeAll(idle)
-	h.once.Do(func() { h.f, h.err = s.openSegment(id) })
+	h.once.Do(func() { h.f, h.err = s.openSegment(h) })
 	if h.err != nil {
 		err := h.err
 		s.release(h)
@@ -140,6 +141,7 @@ func (s *Store) release(h *handle) {
 			// The next Open will find the file as a segment without live records.
 			s.env.Log.Warn("object: cannot delete a removed segment", "segment", h.id, "err", err)
 		}
+		s.Eviction.left(h.id)
 	case h.f != nil:
 		_ = h.f.Close()
 	}
@@ -148,9 +150,13 @@ func (s *Store) release(h *handle) {
 // errMissing is the cause of damage if a segment's file does not exist.
 var errMissing = errors.New("segment file is missing")
 
-// openSegment opens the file of a segment. A damaged segment header does no harm, since every record describes itself.
-// A header of a newer format is an error.
-func (s *Store) openSegment(id uint64) (env.File, error) {
+// openSegment opens the file of a segment, or its copy. A damaged segment header does no harm, since every record
+// describes itself. A header of a newer format is an error.
+func (s *Store) openSegment(h *handle) (Source, error) {
+	if h.away {
+		return s.o.Elsewhere.Open(h.id)
+	}
+	id := h.id
 	f, err := s.env.FS.Open(s.path(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %w", errMissing, err)

@@ -90,6 +90,8 @@ var (
 	ErrActive = errors.New("object: segment is active")
 	// ErrFormat means that a segment was written by a newer release.
 	ErrFormat = errors.New("object: unknown segment format")
+	// ErrAway means that the copy of an evicted segment cannot be read for now. A later attempt may succeed.
+	ErrAway = errors.New("object: the copy of the segment cannot be reached")
 )
 
 // DamageError describes a damaged record. It matches ErrDamaged.

@@ -7,8 +7,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-
-	"doublet/env"
 )
 
 // Read appends the content of the record at loc, which must be the blob d, to dst. It verifies checksums. If one does
@@ -25,6 +23,7 @@ func (s *Store) ReadRange(loc Location, d Digest, off, n int64, dst []byte) ([]b
 	}
 	off = min(off, int64(loc.Size))
 	n = min(n, int64(loc.Size)-off)
+	s.Eviction.use(loc.Segment, n)
 	err := s.with(loc, d, func(r *reader) *fault {
 		s.count.reads.Add(1)
 		dst = slices.Grow(dst, int(n))
@@ -68,10 +67,13 @@ func (s *Store) with(loc Location, d Digest, fn func(*reader) *fault) error {
 		flt = fn(r)
 	}
 	r.f = nil
-	if flt != nil {
-		return s.damage(loc, d, flt)
+	switch {
+	case flt == nil:
+		return nil
+	case errors.Is(flt.err, ErrAway):
+		return fmt.Errorf("segment %d: %w", loc.Segment, flt.err)
 	}
-	return nil
+	return s.damage(loc, d, flt)
 }
 
 // fault describes what is wrong with a record.
@@ -96,7 +98,7 @@ var (
 func faultRead(err error) *fault { return &fault{"read failed", err} }
 
 // readFull reads len(b) bytes at off.
-func readFull(f env.File, b []byte, off int64) error {
+func readFull(f Source, b []byte, off int64) error {
 	n, err := f.ReadAt(b, off)
 	switch {
 	case n == len(b):
@@ -111,7 +113,7 @@ func readFull(f env.File, b []byte, off int64) error {
 // a very large record.
 type reader struct {
 	s    *Store
-	f    env.File
+	f    Source
 	loc  Location
 	h    header
 	head []byte // header and table
@@ -127,7 +129,7 @@ type reader struct {
 var readerPool = sync.Pool{New: func() any { return new(reader) }}
 
 // load reads and verifies header and table. If d is nil, it accepts any digest.
-func (r *reader) load(s *Store, f env.File, loc Location, d *Digest) *fault {
+func (r *reader) load(s *Store, f Source, loc Location, d *Digest) *fault {
 	n := headLen(loc.Size)
 	if loc.Size > MaxSize || uint64(loc.Stored) < uint64(n) || uint64(loc.Stored) > uint64(n)+uint64(loc.Size) {
 		return faultLocation

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 )
 
 // Check is the extent to which a scan verifies records.
@@ -66,11 +67,38 @@ func (s *Store) Scan(segment uint64, o ScanOptions, fn func(Digest, Location) er
 	}
 	r := readerPool.Get().(*reader)
 	defer readerPool.Put(r)
-	r.s, r.f = s, h.f
-	c := &scan{s: s, o: o, fn: fn, id: segment, end: end, r: r, bad: -1, budget: verifyBudget * end}
+	src := &steady{Source: h.f, away: h.away}
+	r.s, r.f = s, src
+	c := &scan{s: s, o: o, fn: fn, id: segment, end: end, src: src, r: r, bad: -1, budget: verifyBudget * end}
 	err = c.run()
 	r.f = nil
-	return err
+	switch {
+	case src.err == nil:
+		return err
+	case errors.Is(src.err, ErrAway):
+		return fmt.Errorf("scan segment %d: %w", segment, src.err)
+	}
+	return s.damage(Location{Segment: segment}, Digest{}, &fault{"copy of the segment cannot be read", src.err})
+}
+
+// steady remembers the first failed read of a copy. A scan ends there: it takes for damage only what a disk cannot
+// read. Otherwise a rewrite would give up the objects that it cannot reach.
+type steady struct {
+	Source
+	away bool
+	err  error
+}
+
+// ReadAt implements io.ReaderAt.
+func (s *steady) ReadAt(p []byte, off int64) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	n, err := s.Source.ReadAt(p, off)
+	if s.away && err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
 }
 
 // verifyBudget bounds, as a multiple of a segment's size, the bytes read to verify finds that turn out not to be
@@ -84,6 +112,7 @@ type scan struct {
 	fn     func(Digest, Location) error
 	id     uint64
 	end    int64
+	src    *steady
 	r      *reader
 	bad    int64 // start of the unreadable range; -1 if there is none
 	broken bool  // a record was searched for: lengths are no longer trusted without verification
@@ -92,13 +121,13 @@ type scan struct {
 
 func (c *scan) run() error {
 	var b [segmentHeader]byte
-	if err := readFull(c.r.f, b[:], 0); err != nil {
+	if err := readFull(c.src, b[:], 0); err != nil {
 		c.report(DamagedRange{From: 0, To: min(segmentHeader, c.end), Reason: "segment header cannot be read"})
 	} else if _, ok := checkSegmentHeader(b[:], c.id); !ok {
 		c.report(DamagedRange{From: 0, To: min(segmentHeader, c.end),
 			Reason: "segment header does not match its checksum"})
 	}
-	for pos := int64(segmentHeader); pos < c.end; {
+	for pos := int64(segmentHeader); pos < c.end && c.src.err == nil; {
 		loc, h, ok := c.header(pos)
 		if ok {
 			flt := c.check(loc, h)
@@ -135,7 +164,7 @@ func (c *scan) run() error {
 // header reads the record header at pos.
 func (c *scan) header(pos int64) (Location, header, bool) {
 	var b [recordHeader]byte
-	if c.end-pos < recordHeader || readFull(c.r.f, b[:], pos) != nil {
+	if c.end-pos < recordHeader || readFull(c.src, b[:], pos) != nil {
 		return Location{}, header{}, false
 	}
 	h, ok := parseHeader(b[:], c.id)
@@ -150,7 +179,7 @@ func (c *scan) check(loc Location, h header) *fault {
 	if c.o.Check == CheckHeaders && !c.broken {
 		return nil
 	}
-	if flt := c.r.load(c.s, c.r.f, loc, &h.digest); flt != nil {
+	if flt := c.r.load(c.s, c.src, loc, &h.digest); flt != nil {
 		return flt
 	}
 	if c.o.Check == CheckDigests || c.broken {
@@ -161,12 +190,12 @@ func (c *scan) check(loc Location, h header) *fault {
 
 // search returns the position of the next record magic at or after pos, or the end.
 func (c *scan) search(pos int64) int64 {
-	for pos < c.end {
+	for pos < c.end && c.src.err == nil {
 		buf := c.r.in[:min(int64(len(c.r.in)), c.end-pos)]
-		if readFull(c.r.f, buf, pos) != nil {
+		if readFull(c.src, buf, pos) != nil {
 			// A part of the device that cannot be read: skip it one sector at a time.
 			buf = buf[:min(512, len(buf))]
-			if readFull(c.r.f, buf, pos) != nil {
+			if readFull(c.src, buf, pos) != nil {
 				pos += int64(len(buf))
 				continue
 			}
@@ -192,6 +221,9 @@ func (c *scan) endBad(pos int64) {
 }
 
 func (c *scan) report(d DamagedRange) {
+	if c.src.err != nil {
+		return
+	}
 	d.Segment = c.id
 	c.s.count.damaged.Add(1)
 	if c.o.Damaged != nil {

@@ -16,8 +16,10 @@ type Stats struct {
 	Syncs       uint64 // flushes of segment files
 	SyncWaits   uint64 // calls of Sync that had to wait for the device
 	Damaged     uint64 // damaged records met
-	Segments    int    // segment files
-	Bytes       int64  // their total size
+	Segments    int    // segments
+	Bytes       int64  // total size of those that have a file
+	Away        int    // segments that were evicted
+	AwayBytes   int64  // their total size
 	OpenFiles   int    // segment files open for reading
 }
 
@@ -33,7 +35,12 @@ func (s *Store) Stats() Stats {
 	defer s.mu.Unlock()
 	st.Segments, st.OpenFiles = len(s.segments), s.handles.len()
 	for _, g := range s.segments {
-		st.Bytes += g.size
+		if g.away {
+			st.Away++
+			st.AwayBytes += g.size
+		} else {
+			st.Bytes += g.size
+		}
 	}
 	return st
 }

@@ -3,6 +3,7 @@ package object
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -26,6 +27,8 @@ type Options struct {
 	FirstSegment uint64
 	// NoCompression stores content uncompressed.
 	NoCompression bool
+	// Elsewhere has copies of segments, from which evicted ones are read. It may be nil.
+	Elsewhere Elsewhere
 }
 
 // SegmentInfo describes one segment file.
@@ -33,6 +36,12 @@ type SegmentInfo struct {
 	ID     uint64
 	Size   int64 // bytes of the file up to the end of its last record
 	Sealed bool  // nothing more will be appended
+	// Away means that the segment was evicted: it has no file, and is read from its copy.
+	Away bool
+	// Used orders segments by their last read in this process; 0 is none. Fetched is the number of bytes that were read
+	// since the segment was evicted.
+	Used    uint64
+	Fetched int64
 }
 
 // Store is a folder of segments. All methods are safe for concurrent use.
@@ -58,11 +67,15 @@ type Store struct {
 	durable  position   // everything before it is flushed
 	dirty    []*segment // segments written to since the start of the flush that covered them, in ascending order
 	newNames bool       // a segment was created since the directory was flushed
+	reads    uint64     // counts the reads of objects
 	syncing  bool
 	failed   error // set once by a failed flush
 	closed   bool
 
 	count counters
+
+	// Eviction evicts and recalls segments, if Options.Elsewhere is set.
+	Eviction Eviction
 }
 
 // segment is one file. Its fields are guarded by Store.mu, except w, which is the appender's.
@@ -74,6 +87,10 @@ type segment struct {
 	f      env.File // for flushing; nil once sealed and flushed
 	// flushed means that the bytes left by an earlier process are known to be on the device.
 	flushed bool
+	away    bool   // it has no file; Elsewhere has a copy
+	leaving bool   // it was evicted, and a reader still uses the file
+	used    uint64 // Store.reads at the last read
+	fetched int64  // bytes read since it was evicted
 }
 
 // position orders the bytes of all segments.
@@ -105,6 +122,7 @@ func Open(e *env.Env, dir string, o Options) (*Store, error) {
 	}
 	s := &Store{env: e, dir: dir, o: o, segments: map[uint64]*segment{}, next: max(o.FirstSegment, 1)}
 	s.synced.L = &s.mu
+	s.Eviction.s = s
 	s.handles.init(o.OpenFiles)
 	var err error
 	if s.enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
@@ -122,6 +140,7 @@ func Open(e *env.Env, dir string, o Options) (*Store, error) {
 	if err := s.list(); err != nil {
 		return nil, err
 	}
+	s.Eviction.list()
 	// This process has flushed nothing below the first new segment, so positions begin there.
 	s.tail = position{segment: s.next}
 	s.durable = s.tail
@@ -136,6 +155,11 @@ func (s *Store) list() error {
 	for _, name := range names {
 		id, ok := segmentNumber(name)
 		if !ok {
+			if strings.HasSuffix(name, suffix+recallSuffix) { // of a recall that was interrupted
+				if err := s.env.FS.Remove(s.env.FS.PathJoin(s.dir, name)); err != nil {
+					return fmt.Errorf("object: remove %s: %w", name, err)
+				}
+			}
 			continue
 		}
 		// The number of an empty segment is not reused within this process.
@@ -171,7 +195,8 @@ func (s *Store) Segments() []SegmentInfo {
 	out := make([]SegmentInfo, 0, len(s.segments))
 	for _, id := range slices.Sorted(maps.Keys(s.segments)) {
 		g := s.segments[id]
-		out = append(out, SegmentInfo{ID: id, Size: g.size, Sealed: g.sealed})
+		out = append(out, SegmentInfo{ID: id, Size: g.size, Sealed: g.sealed, Away: g.away, Used: g.used,
+			Fetched: g.fetched})
 	}
 	return out
 }
@@ -203,7 +228,7 @@ func (s *Store) sealActive() {
 
 // retire removes the sealed and flushed segments from the dirty list and returns their handles for closing. The caller
 // holds mu.
-func (s *Store) retire() (done []env.File) {
+func (s *Store) retire() (done []io.Closer) {
 	if s.syncing {
 		return nil // the flusher uses the handles, and calls retire when it has finished
 	}
@@ -219,27 +244,40 @@ func (s *Store) retire() (done []env.File) {
 }
 
 // closeAll closes handles that are read-only or flushed.
-func closeAll(files []env.File) {
+func closeAll(files []io.Closer) {
 	for _, f := range files {
 		_ = f.Close()
 	}
 }
 
 // Remove deletes a sealed segment. Every Location in it then causes ErrNotFound. Running reads are not disturbed; the
-// last one deletes the file. After a crash a removed segment may exist again.
+// last one deletes the file. After a crash a removed segment may exist again. A copy elsewhere stays.
 func (s *Store) Remove(id uint64) error {
-	f, busy, err := s.forget(id)
-	if err != nil {
+	if err := s.detach(id, false); err != nil {
 		return fmt.Errorf("remove segment %d: %w", id, err)
 	}
-	if busy {
-		return nil
-	}
-	return s.unlink(id, f)
+	return nil
 }
 
-// forget removes the segment from the tables. busy means that a reader still has it open.
-func (s *Store) forget(id uint64) (f env.File, busy bool, err error) {
+// detach deletes the file of a sealed segment once no reader uses it. The segment leaves the table, or stays in it as
+// one that is away.
+func (s *Store) detach(id uint64, away bool) error {
+	f, linked, err := s.forget(id, away)
+	if err != nil {
+		return err
+	}
+	if linked {
+		return s.unlink(id, f)
+	}
+	if f != nil {
+		return f.Close()
+	}
+	return nil
+}
+
+// forget removes a sealed segment's handle from the tables, and the segment too unless it stays as one that is away. f
+// is the handle if no reader uses it. linked means that the caller has to delete the file.
+func (s *Store) forget(id uint64, away bool) (f Source, linked bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
@@ -252,9 +290,14 @@ func (s *Store) forget(id uint64) (f env.File, busy bool, err error) {
 		case !g.sealed:
 			return nil, false, ErrActive
 		case g.f == nil:
-			delete(s.segments, id)
-			f, busy = s.handles.drop(id)
-			return f, busy, nil
+			var busy bool
+			f, busy = s.handles.drop(id, !g.away)
+			linked = !busy && !g.away
+			g.leaving = g.leaving || busy && !g.away
+			if g.away, g.flushed = away, true; !away {
+				delete(s.segments, id)
+			}
+			return f, linked, nil
 		case s.failed != nil:
 			return nil, false, s.failed
 		case s.syncing:
@@ -266,7 +309,7 @@ func (s *Store) forget(id uint64) (f env.File, busy bool, err error) {
 }
 
 // unlink closes the read handle f, if any, and deletes the file of a removed segment.
-func (s *Store) unlink(id uint64, f env.File) error {
+func (s *Store) unlink(id uint64, f Source) error {
 	var closing error
 	if f != nil {
 		closing = f.Close()

@@ -2,6 +2,7 @@ package object
 
 import (
 	"fmt"
+	"io"
 
 	"doublet/env"
 )
@@ -65,7 +66,7 @@ func (s *Store) flush() {
 
 	s.mu.Lock()
 	s.syncing = false
-	var done []env.File
+	var done []io.Closer
 	if err != nil {
 		s.failed = fmt.Errorf("%w: %w", ErrFailed, err)
 	} else {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -95,6 +96,145 @@ func TestMomentInBucket(t *testing.T) {
 		time.Sleep(time.Second) // several transfers fail meanwhile
 		g.start()
 	})
+}
+
+// says sends commands to a door, and returns all that it answers.
+func (s *encryptedServer) says(door, commands string) string {
+	s.T.Helper()
+	c, err := net.DialTimeout("tcp", "127.0.0.1:"+s.Port[door], 10*time.Second)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
+	if _, err := io.WriteString(c, commands); err != nil {
+		s.T.Fatal(err)
+	}
+	out, err := io.ReadAll(c)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return string(out)
+}
+
+// attachment fetches the attachment of a message. It returns the whole answer of the server.
+func (s *encryptedServer) attachment(n int) string {
+	s.T.Helper()
+	return s.says("imap", fmt.Sprintf("a LOGIN alice demo\r\nb EXAMINE INBOX\r\nc FETCH %d (BODY.PEEK[2])\r\n"+
+		"e LOGOUT\r\n", n))
+}
+
+// copies returns the figures of copies of segments.
+func (s *encryptedServer) copies() (segments, evicted int) {
+	s.T.Helper()
+	for line := range strings.Lines(s.Doublet("show", "stat", "Database.DAOS.Copies")) {
+		_, _ = fmt.Sscanf(strings.TrimSpace(line), "Database.DAOS.Copies.Segments = %d", &segments)
+		_, _ = fmt.Sscanf(strings.TrimSpace(line), "Database.DAOS.Copies.Evicted.Segments = %d", &evicted)
+	}
+	return segments, evicted
+}
+
+// ship copies all segments but the one that is written to, and evicts all that the cache has no room for.
+func (s *encryptedServer) ship(evicts bool) {
+	s.T.Helper()
+	s.Stop(syscall.SIGTERM) // the next start begins a new segment
+	s.Start()
+	s.Doublet("console", "-c", "load segments")
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		segments, evicted := s.copies()
+		if segments == len(s.segmentFiles())+evicted && segments > 0 && (!evicts || segments == evicted) {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.T.Fatalf("%d segments have copies, %d are evicted, files: %v\n%s", segments, evicted, s.segmentFiles(),
+				s.Out)
+		}
+	}
+}
+
+// segmentFiles returns the files of segments.
+func (s *encryptedServer) segmentFiles() []string {
+	s.T.Helper()
+	list, err := filepath.Glob(filepath.Join(s.Data, "objects", "*.seg"))
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return list
+}
+
+// TestSegmentsInBucket keeps segments in a bucket. All are evicted and read there; while the bucket is away, reads fail
+// for now and deliveries go on; segments whose files are lost come back.
+func TestSegmentsInBucket(t *testing.T) {
+	g := newGateway(t)
+	t.Setenv("DOUBLET_DATA_SEGMENTS_ARCHIVE", g.place("segments"))
+	t.Setenv("DOUBLET_STORE_SEGMENTS_CACHE", "0B")
+	s := &encryptedServer{Server: program.Demo(t)}
+	deliver := func(subject string) (n int) {
+		t.Helper()
+		if err := s.deliver(subject); err != nil {
+			t.Fatal(err)
+		}
+		out := s.says("imap", "a LOGIN alice demo\r\nb EXAMINE INBOX\r\nc LOGOUT\r\n")
+		for line := range strings.Lines(out) {
+			_, _ = fmt.Sscanf(line, "* %d EXISTS", &n)
+		}
+		if n == 0 {
+			t.Fatal(out)
+		}
+		return n
+	}
+	whole := func(n int, subject string) {
+		t.Helper()
+		if out := s.attachment(n); strings.Count(out, secretWord+","+subject) != 4000 {
+			t.Errorf("message %d:\n%.2000s", n, out)
+		}
+	}
+	one, two := deliver("one"), deliver("two")
+	s.ship(true)
+	whole(one, "one")
+	whole(two, "two")
+	program.Want(t, s.Doublet("check"), "clean", "only at data.segments_archive")
+	program.Want(t, s.Doublet("check", "--deep"), "clean")
+
+	g.stop()
+	s.Stop(syscall.SIGTERM) // what was read is in memory; a start does not need the bucket
+	s.Start()
+	program.Want(t, s.attachment(one), "c NO [UNAVAILABLE]", "e OK")
+	program.Want(t, s.says("pop3", fmt.Sprintf("USER alice\r\nPASS demo\r\nRETR %d\r\nQUIT\r\n", one)),
+		"-ERR [SYS/TEMP]")
+	three := deliver("three")
+	whole(three, "three")
+	g.start()
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(s.attachment(one), "\nc OK"); {
+		if time.Now().After(deadline) {
+			t.Fatal("reads fail though the bucket is back")
+		}
+		time.Sleep(time.Second) // after a failure the server does not ask the bucket for some seconds
+	}
+	whole(one, "one")
+
+	t.Setenv("DOUBLET_STORE_SEGMENTS_CACHE", "10GB")
+	s.ship(false)
+	s.Stop(syscall.SIGTERM)
+	lost := s.segmentFiles()
+	for _, path := range lost {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(lost) == 0 {
+		t.Error("no segment has a file")
+	}
+	t.Setenv("DOUBLET_DATA_SEGMENTS_ARCHIVE", "")
+	if out, err := s.Try("user", "list"); err == nil || !strings.Contains(out, "data.segments_archive") {
+		t.Errorf("the store opened without the bucket: %s", out)
+	}
+	t.Setenv("DOUBLET_DATA_SEGMENTS_ARCHIVE", g.place("segments"))
+	s.Start()
+	for n, subject := range map[int]string{one: "one", two: "two", three: "three"} {
+		whole(n, subject)
+	}
+	s.Stop(syscall.SIGTERM)
 }
 
 // source is a blob.Source.

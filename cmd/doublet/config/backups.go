@@ -7,7 +7,8 @@ import (
 	"doublet/store/blob"
 )
 
-// checkBackups validates the settings of backups and of the archive. at returns where a key was set.
+// checkBackups validates the settings of backups, of the archive and of copies of segments. at returns where a key was
+// set.
 func (c *Config) checkBackups(at func(key string) string) (bad []error) {
 	wrong := func(key string, err error) {
 		if err != nil {
@@ -16,6 +17,7 @@ func (c *Config) checkBackups(at func(key string) string) (bad []error) {
 	}
 	wrong("data.backup_dir", blob.Check(c.Data.BackupDir))
 	wrong("archive.target", blob.Check(c.Archive.Target))
+	wrong("data.segments_archive", blob.Check(c.Data.SegmentsArchive))
 	_, err := blob.ParseKeys(c.Data.BackupRecipient, nil)
 	wrong("data.backup_recipient", err)
 	_, err = backup.ParseKeep(c.Data.BackupKeep)

@@ -61,9 +61,12 @@ type Data struct {
 	WALDir      string `toml:"wal_dir" default:""`
 	IndexDir    string `toml:"index_dir" default:""`
 	SegmentsDir string `toml:"segments_dir" default:""`
-	BackupDir   string `toml:"backup_dir" default:""`
-	BackupRate  Size   `toml:"backup_rate" default:"0B" min:"0B" max:"1TB"`
-	BackupCheck string `toml:"backup_check" default:"open" oneof:"off open full"`
+	// SegmentsArchive has copies of full segments; empty means that there are none.
+	SegmentsArchive string `toml:"segments_archive" default:""`
+	SegmentsRate    Size   `toml:"segments_rate" default:"20MB" min:"0B" max:"1TB"`
+	BackupDir       string `toml:"backup_dir" default:""`
+	BackupRate      Size   `toml:"backup_rate" default:"0B" min:"0B" max:"1TB"`
+	BackupCheck     string `toml:"backup_check" default:"open" oneof:"off open full"`
 	// BackupRecipient and BackupKeep apply to the archive and its backups, too.
 	BackupRecipient string `toml:"backup_recipient" default:""`
 	BackupKeep      string `toml:"backup_keep" default:""`
@@ -200,6 +203,7 @@ type Store struct {
 	WALSyncInterval   Duration `toml:"wal_sync_interval" default:"500us" min:"0s" max:"100ms"`
 	Compression       bool     `toml:"compression" default:"true"`
 	ObjectSize        Size     `toml:"object_size" default:"32KB" min:"4KB" max:"96KB"`
+	SegmentsCache     Size     `toml:"segments_cache" default:"10GB" min:"0B" max:"1000TB"`
 	SpaceFloor        Size     `toml:"space_floor" default:"1GB" demo:"100MB" min:"0B" max:"1TB"`
 	SpaceFloorPercent int      `toml:"space_floor_percent" default:"5" demo:"1" min:"0" max:"90"`
 }
