@@ -18,6 +18,7 @@ import (
 	"doublet/store/blob"
 	"doublet/store/check"
 	"doublet/store/layout"
+	"doublet/store/tier"
 	"doublet/wire/mime"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -117,7 +118,8 @@ func (m *model) open() {
 		e, _ = store.EncryptedEnv(m.t, e)
 	}
 	if m.place != nil {
-		o.Tier = &store.Tier{Place: m.place, Cache: m.rng.Int64N(200 << 10)}
+		copier := func(e *env.Env, keys blob.Keys) store.Copier { return tier.New(e, m.place, keys, 0) }
+		o.Tier = &store.Tier{Copier: copier, Cache: m.rng.Int64N(200 << 10)}
 	}
 	m.s, err = store.Open(e, "data", o)
 	m.must(err)

@@ -11,10 +11,10 @@ import (
 	"slices"
 	"sync"
 
+	"doublet/env"
 	"doublet/store/blob"
 	"doublet/store/layout"
 	"doublet/store/object"
-	"doublet/store/tier"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -25,12 +25,29 @@ var ErrAway = errors.New("store: part of the data is in another place, which can
 
 // Tier are the options of copies of sealed object segments in another place.
 type Tier struct {
-	Place blob.Place
+	// Copier returns the other place. Its copies are encrypted with keys.
+	Copier func(e *env.Env, keys blob.Keys) Copier
 	// Cache bounds the bytes of sealed segments that stay on disk. Above it, and below the floor of free space, those
 	// are evicted that have a copy and were read least recently.
 	Cache int64
-	// Rate is the number of bytes a second that the copying reads at most, 0 for no limit.
-	Rate int64
+}
+
+// Copier writes and reads copies of segments in another place (store/tier). Its methods are safe for concurrent use.
+type Copier interface {
+	// Ship writes a copy of a segment of size bytes under a name, reads it back, and returns its row. The copy is
+	// durable.
+	Ship(ctx context.Context, name string, from io.ReaderAt, size int64) (layout.Copy, error)
+	// Open opens a copy, as object.Elsewhere has it.
+	Open(c layout.Copy) object.Source
+	// Check returns object.ErrLost if the place does not have a copy as it was written.
+	Check(ctx context.Context, c *layout.Copy) error
+	// Fetch writes the segment of a copy into to.
+	Fetch(ctx context.Context, c *layout.Copy, to io.Writer) error
+	// Remove removes a copy. It is no error if there is none.
+	Remove(ctx context.Context, name string) error
+	Stats() object.CopyStats
+	// Close ends all reads. Later ones fail with object.ErrAway.
+	Close()
 }
 
 // metaCopyKey is the name of the private key to which copies are encrypted.
@@ -47,7 +64,7 @@ type tiers struct {
 	// keep is that of objects.
 	keep *sync.RWMutex
 	// away is nil if there is no other place.
-	away *tier.Tier
+	away Copier
 	// passing is held by the one pass that runs.
 	passing sync.Mutex
 
@@ -83,7 +100,7 @@ func (t *tiers) load() error {
 	if err != nil {
 		return fmt.Errorf("store: key of the copies of segments: %w", err)
 	}
-	t.away = tier.New(t.env, t.opt.Tier.Place, key, t.opt.Tier.Rate)
+	t.away = t.opt.Tier.Copier(t.env, key)
 	return nil
 }
 
@@ -374,7 +391,7 @@ func (t *tiers) evict(ctx context.Context) error {
 // evictOne evicts a segment if its copy is still there, and no backup or rewrite uses its file.
 func (t *tiers) evictOne(ctx context.Context, id uint64) (done bool, err error) {
 	c, _ := t.row(id)
-	if err := t.away.Check(ctx, &c); tier.Lost(err) {
+	if err := t.away.Check(ctx, &c); errors.Is(err, object.ErrLost) {
 		t.log.Error("the copy of a segment is lost, it is written again", "segment", id, "err", err)
 		return false, t.drop(id)
 	} else if err != nil {

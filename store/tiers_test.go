@@ -18,6 +18,7 @@ import (
 	"doublet/store/blob"
 	"doublet/store/layout"
 	"doublet/store/object"
+	"doublet/store/tier"
 	"doublet/test/long"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -153,7 +154,8 @@ func (m *tierModel) must(err error) {
 
 func (m *tierModel) options() Options {
 	o := crashOptions()
-	o.Tier = &Tier{Place: m.place, Cache: m.rng.Int64N(2) * 300_000}
+	copier := func(e *env.Env, keys blob.Keys) Copier { return tier.New(e, m.place, keys, 0) }
+	o.Tier = &Tier{Copier: copier, Cache: m.rng.Int64N(2) * 300_000}
 	return o
 }
 

@@ -1,6 +1,6 @@
 package store
 
-import "doublet/store/tier"
+import "doublet/store/object"
 
 // totals are the numbers of copies and of bytes.
 type totals struct {
@@ -35,7 +35,7 @@ func (t *tiers) publish() {
 	gauge := func(name, help string, fn func() float64) {
 		t.opt.Stats.GaugeFunc("Database.DAOS.Copies."+name, help, fn)
 	}
-	counter := func(name, help string, fn func(tier.Stats) uint64) {
+	counter := func(name, help string, fn func(object.CopyStats) uint64) {
 		t.opt.Stats.CounterFunc("Database.DAOS.Copies."+name, help,
 			func() float64 { return float64(fn(t.away.Stats())) })
 	}
@@ -47,10 +47,11 @@ func (t *tiers) publish() {
 	gauge("Evicted.Bytes", "bytes of these segments", func() float64 { return float64(t.obj.Stats().AwayBytes) })
 	t.opt.Stats.CounterFunc("Database.DAOS.Copies.Failures", "runs of the task Segments that failed",
 		func() float64 { return float64(t.totals().failures) })
-	counter("Written", "copies written", func(s tier.Stats) uint64 { return s.Shipped })
-	counter("WrittenBytes", "bytes of copies written", func(s tier.Stats) uint64 { return s.ShippedBytes })
-	counter("Recalled", "segments that came back to the disk", func(s tier.Stats) uint64 { return s.Recalled })
-	counter("Fetches", "reads of copies", func(s tier.Stats) uint64 { return s.Fetches })
-	counter("FetchedBytes", "bytes that these reads returned", func(s tier.Stats) uint64 { return s.FetchedBytes })
-	counter("FetchFailures", "reads of copies that failed", func(s tier.Stats) uint64 { return s.Failed })
+	counter("Written", "copies written", func(s object.CopyStats) uint64 { return s.Shipped })
+	counter("WrittenBytes", "bytes of copies written", func(s object.CopyStats) uint64 { return s.ShippedBytes })
+	counter("Recalled", "segments that came back to the disk", func(s object.CopyStats) uint64 { return s.Recalled })
+	counter("Fetches", "reads of copies", func(s object.CopyStats) uint64 { return s.Fetches })
+	counter("FetchedBytes", "bytes that these reads returned",
+		func(s object.CopyStats) uint64 { return s.FetchedBytes })
+	counter("FetchFailures", "reads of copies that failed", func(s object.CopyStats) uint64 { return s.Failed })
 }

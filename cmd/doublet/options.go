@@ -23,6 +23,7 @@ import (
 	"doublet/stat"
 	"doublet/store"
 	"doublet/store/blob"
+	"doublet/store/tier"
 )
 
 // release is the number of the release that this tree becomes.
@@ -113,7 +114,10 @@ func tierOptions(e *env.Env, cfg *config.Config) (*store.Tier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &store.Tier{Place: place, Cache: int64(cfg.Store.SegmentsCache), Rate: int64(cfg.Data.SegmentsRate)}, nil
+	copier := func(e *env.Env, keys blob.Keys) store.Copier {
+		return tier.New(e, place, keys, int64(cfg.Data.SegmentsRate))
+	}
+	return &store.Tier{Copier: copier, Cache: int64(cfg.Store.SegmentsCache)}, nil
 }
 
 func nonZero(n int64) int64 {

@@ -9,6 +9,7 @@ import (
 	"doublet/env"
 	"doublet/store"
 	"doublet/store/blob"
+	"doublet/store/tier"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -38,7 +39,8 @@ func TestEvictedSegments(t *testing.T) {
 	}
 	place := &switched{Place: blob.Folder(files, "place")}
 	o := storeOptions()
-	o.Tier = &store.Tier{Place: place}
+	copier := func(e *env.Env, keys blob.Keys) store.Copier { return tier.New(e, place, keys, 0) }
+	o.Tier = &store.Tier{Copier: copier}
 	m := newModelIn(t, env.Test(t), o)
 	evict := func() {
 		t.Helper()

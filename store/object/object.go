@@ -92,6 +92,8 @@ var (
 	ErrFormat = errors.New("object: unknown segment format")
 	// ErrAway means that the copy of an evicted segment cannot be read for now. A later attempt may succeed.
 	ErrAway = errors.New("object: the copy of the segment cannot be reached")
+	// ErrLost means that the other place does not have the copy of a segment as it was written.
+	ErrLost = errors.New("object: the copy of the segment is lost")
 )
 
 // DamageError describes a damaged record. It matches ErrDamaged.

@@ -44,3 +44,13 @@ func (s *Store) Stats() Stats {
 	}
 	return st
 }
+
+// CopyStats counts what happened to copies of segments in another place since the start.
+type CopyStats struct {
+	Fetches      uint64 // reads of copies
+	FetchedBytes uint64 // bytes that they returned
+	Failed       uint64 // reads that failed
+	Shipped      uint64 // copies written
+	ShippedBytes uint64 // their bytes
+	Recalled     uint64 // copies read as a whole
+}

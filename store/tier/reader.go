@@ -163,9 +163,6 @@ func different(err error) bool {
 		errors.Is(err, blob.ErrSealed)
 }
 
-// Lost reports whether an error of Check means that the place does not have the copy as it was written.
-func Lost(err error) bool { return different(err) || errors.Is(err, blob.ErrNotFound) }
-
 // failed counts a failed read and returns its error. A copy that the place does not have is away: the place may be
 // another one than it should be, and nobody must give up the objects in it.
 func (t *Tier) failed(err error) error {

@@ -20,6 +20,7 @@ import (
 	"doublet/env"
 	"doublet/store/blob"
 	"doublet/store/layout"
+	"doublet/store/object"
 )
 
 const (
@@ -57,16 +58,6 @@ type Tier struct {
 
 type counters struct{ fetches, fetchedBytes, failed, shipped, shippedBytes, recalled atomic.Uint64 }
 
-// Stats is a snapshot of the counters since the start.
-type Stats struct {
-	Fetches      uint64 // reads of copies
-	FetchedBytes uint64 // bytes that they returned
-	Failed       uint64 // reads that failed
-	Shipped      uint64 // copies written
-	ShippedBytes uint64 // their bytes
-	Recalled     uint64 // copies read as a whole
-}
-
 // New returns a place whose copies are encrypted with keys. Writing and checking of copies reads at most rate bytes a
 // second; 0 is no limit.
 func New(e *env.Env, place blob.Place, keys blob.Keys, rate int64) *Tier {
@@ -79,10 +70,10 @@ func New(e *env.Env, place blob.Place, keys blob.Keys, rate int64) *Tier {
 func (t *Tier) Close() { t.close() }
 
 // Stats returns the counters.
-func (t *Tier) Stats() Stats {
+func (t *Tier) Stats() object.CopyStats {
 	c := &t.count
-	return Stats{c.fetches.Load(), c.fetchedBytes.Load(), c.failed.Load(), c.shipped.Load(), c.shippedBytes.Load(),
-		c.recalled.Load()}
+	return object.CopyStats{Fetches: c.fetches.Load(), FetchedBytes: c.fetchedBytes.Load(), Failed: c.failed.Load(),
+		Shipped: c.shipped.Load(), ShippedBytes: c.shippedBytes.Load(), Recalled: c.recalled.Load()}
 }
 
 // Ship writes a copy of a segment of size bytes under a name, reads it back, and returns its row. The copy is durable.
@@ -203,21 +194,34 @@ func (u *unsealed) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// Check reports an error unless a copy is there, as long as it was, with the start of its segment.
+// Check reports an error unless a copy is there, as long as it was, with the start of its segment. The error is
+// object.ErrLost if the place does not have the copy as it was written.
 func (t *Tier) Check(ctx context.Context, c *layout.Copy) error {
+	err := t.compare(ctx, c)
+	switch {
+	case err == nil:
+		return nil
+	case different(err) || errors.Is(err, blob.ErrNotFound):
+		return fmt.Errorf("tier: check %s: %w: %w", c.Name, object.ErrLost, err)
+	}
+	return fmt.Errorf("tier: check %s: %w", c.Name, err)
+}
+
+// compare opens a copy and compares the start of its segment.
+func (t *Tier) compare(ctx context.Context, c *layout.Copy) error {
 	w := t.watch(ctx)
 	defer w.end()
 	r, err := t.open(w.ctx, c)
 	if err != nil {
-		return fmt.Errorf("tier: check %s: %w", c.Name, err)
+		return err
 	}
 	var head [layout.HeadSize]byte
 	_, err = r.ReadAt(head[:], 0)
 	if err = errors.Join(err, r.Close()); err != nil {
-		return fmt.Errorf("tier: check %s: %w", c.Name, err)
+		return err
 	}
 	if head != c.Head {
-		return fmt.Errorf("%w: %s is of another segment", ErrDifferent, c.Name)
+		return fmt.Errorf("%w: it is of another segment", ErrDifferent)
 	}
 	return nil
 }

@@ -230,7 +230,7 @@ func TestShip(t *testing.T) {
 	if err := errors.Join(w.tier.Remove(ctx, name), w.tier.Remove(ctx, name)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.tier.Check(ctx, &w.copy); !Lost(err) {
+	if err := w.tier.Check(ctx, &w.copy); !errors.Is(err, object.ErrLost) {
 		t.Errorf("a removed copy: %v", err)
 	}
 	// The place may be the wrong one: nobody may give the objects up.
