@@ -142,7 +142,9 @@ func (s *Service) handOn(w http.ResponseWriter, r *http.Request, mates bus.Bus, 
 	}
 	until := env.Deadline(life)
 	control := http.NewResponseController(w)
-	_ = errors.Join(control.SetReadDeadline(until), control.SetWriteDeadline(until))
+	// By default, HTTP/1 closes the request's body when the response begins. The proxy may be about to read the end of
+	// the body then, and an error there would cut the response off.
+	_ = errors.Join(control.EnableFullDuplex(), control.SetReadDeadline(until), control.SetWriteDeadline(until))
 	ctx, cancel := context.WithTimeout(r.Context(), life)
 	defer cancel()
 	proxy := httputil.ReverseProxy{

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -157,6 +158,83 @@ func TestWeb(t *testing.T) {
 		}
 	}
 }
+
+// TestWebBodyEnd sends a request whose body ends, for the proxy, only after its response has begun. The response must
+// arrive whole.
+func TestWebBodyEnd(t *testing.T) {
+	t.Parallel()
+	front, home := servers(t)
+	for _, s := range []*server{front, home} {
+		t.Cleanup(func() { _ = s.Close() })
+	}
+	who := func(http.ResponseWriter, *http.Request) (Caller, bool) { return Caller{Account: anna}, true }
+	large := strings.Repeat("0123456789abcdef", 100_000)
+	toHome := front.Web(DoorWeb, who, http.NotFoundHandler())
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun := make(chan struct{})
+		r.Body = &lateEnd{r.Body, r.ContentLength, begun}
+		toHome.ServeHTTP(&firstWrite{ResponseWriter: w, begun: begun}, r)
+	}))
+	defer web.Close()
+	ended := make(chan struct{})
+	home.Web(DoorWeb, who, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(io.LimitReader(r.Body, r.ContentLength))
+		if err != nil || string(body) != large {
+			t.Errorf("%d bytes, %v", len(body), err)
+		}
+		_, _ = w.Write(body[:len(body)/2])
+		_ = http.NewResponseController(w).Flush()
+		<-ended
+		_, _ = w.Write(body[len(body)/2:])
+	}))
+	a, err := http.Post(web.URL+"/jmap/echo", "", strings.NewReader(large))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := make([]byte, len(large)/2)
+	_, err = io.ReadFull(a.Body, first)
+	time.Sleep(20 * time.Millisecond) // the proxy reads the end of the body now
+	close(ended)
+	rest, err2 := io.ReadAll(a.Body)
+	_ = a.Body.Close()
+	if string(first)+string(rest) != large {
+		t.Errorf("%d bytes came back: %v, %v", len(first)+len(rest), err, err2)
+	}
+}
+
+// lateEnd is a body of left bytes whose end is read after begun is closed.
+type lateEnd struct {
+	io.ReadCloser
+	left  int64
+	begun chan struct{}
+}
+
+func (b *lateEnd) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		<-b.begun
+		return b.ReadCloser.Read(p)
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	if b.left -= int64(n); b.left == 0 {
+		err = nil // the end is told by the next Read
+	}
+	return n, err
+}
+
+// firstWrite closes begun after the first bytes of a response were written.
+type firstWrite struct {
+	http.ResponseWriter
+	once  sync.Once
+	begun chan struct{}
+}
+
+func (w *firstWrite) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.once.Do(func() { close(w.begun) })
+	return n, err
+}
+
+func (w *firstWrite) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // TestDAVMethods checks that requests of CalDAV reach the home with their methods, conditions, depth, destination and
 // host, and come back with their answers.
