@@ -62,22 +62,26 @@ func (r *Reconciler) all(ctx context.Context, due []note.DatabaseID, _ time.Time
 // file merges the events of one mail file. The Reserver does so for rooms.
 func (r *Reconciler) file(ctx context.Context, db note.DatabaseID) error {
 	f := r.s.groupware.File(note.System, db)
-	delete(r.soon, db)
+	// Until all is done: nothing may change in the mail file that would bring it here again.
+	r.soon[db] = r.s.env.Clock.Now().Add(lookAgain)
 	owner, err := f.Owner(ctx)
 	if err != nil {
 		return err
 	}
+	var now groupware.Moment
 	if owner.IsZero() {
-		now, err := f.Moments(ctx, groupware.Calendar)
-		r.since[db] = now.Entries
-		return err
+		var of groupware.Moments
+		of, err = f.Moments(ctx, groupware.Calendar)
+		now = of.Entries
+	} else {
+		now, err = r.s.merge(ctx, f, owner, false, r.since[db])
 	}
-	now, err := r.s.merge(ctx, f, owner, false, r.since[db])
 	if errors.Is(err, errSoon) {
-		r.soon[db], err = r.s.env.Clock.Now().Add(lookAgain), nil
+		return nil
 	}
 	if err == nil {
 		r.since[db] = now
+		delete(r.soon, db)
 	}
 	return err
 }

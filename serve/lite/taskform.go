@@ -24,6 +24,7 @@ type taskForm struct {
 	Repeat, Until string // as those of eventForm
 	Priority      string // of iCalendar, 0 for none
 
+	lead time.Duration // from the start to the due time, 0 without a start
 }
 
 // priorities are the choices of the form: none, high, medium, low.
@@ -52,8 +53,8 @@ func readTaskForm(e *jmap.Value) taskForm {
 		if f.Due = due.Format(dayLayout); !isTrue(e.Get("showWithoutTime")) {
 			f.Clock = due.Format(clock)
 		}
-		if !hasStart {
-			start = due
+		if f.lead = due.Sub(start); !hasStart {
+			start, f.lead = due, 0
 		}
 	}
 	f.Repeat, f.Until = readRepeat(e.Get("recurrenceRules"), start)
@@ -295,6 +296,7 @@ func (f *taskForm) setRule(before taskForm, due time.Time, moved bool, set func(
 		}
 		return nil
 	}
-	set("start", jmap.Text(due.Format(localTime)))
-	return (&eventForm{Repeat: f.Repeat, Until: f.Until}).setRepeat(due, set)
+	start := due.Add(-before.lead)
+	set("start", jmap.Text(start.Format(localTime)))
+	return (&eventForm{Repeat: f.Repeat, Until: f.Until}).setRepeat(start, set)
 }

@@ -74,7 +74,7 @@ func (p *agenda) listTargets(chosen note.UNID) (out []target, err error) {
 	all, err := p.lists()
 	for i := range all {
 		c := &all[i]
-		if c.Rights&note.Insert == 0 || len(out) >= maxTargets {
+		if c.UNID != chosen && (c.Rights&note.Insert == 0 || len(out) >= maxTargets) {
 			continue
 		}
 		t := target{c.UNID.String(), fit(c.Title, 60, 100)}

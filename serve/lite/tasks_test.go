@@ -1,6 +1,7 @@
 package lite
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -137,5 +138,43 @@ func TestTaskRights(t *testing.T) {
 	}
 	if text := w.texts("alice"); strings.Contains(text, "His") || strings.Contains(text, "COMPLETED") {
 		t.Error(text)
+	}
+}
+
+// TestManyLists: a change of the title leaves a task in its list.
+func TestManyLists(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	f := w.calendarOf("alice")
+	for i := range 30 {
+		w.ok(f.Change(bg, func(c *groupware.Changing) error {
+			return c.Create(groupware.Calendar, fmt.Sprintf("l%02d", i), groupware.Properties{
+				Title: fmt.Sprintf("List %02d", i), Components: []string{"VTODO"}})
+		}))
+	}
+	text := "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//test\r\nBEGIN:VTODO\r\nUID:x\r\nDTSTAMP:20260101T000000Z\r\n" +
+		"SUMMARY:Here\r\nEND:VTODO\r\nEND:VCALENDAR\r\n"
+	e, _, err := f.Put(bg, groupware.Calendar, "l29", "x.ics", []byte(text), groupware.Condition{})
+	w.ok(err)
+	b := w.signed("alice")
+	b.get(pathTask + "?e=" + e.UNID.String())
+	b.submit("title", "Renamed", "do", "save")
+	if _, err := f.Entry(bg, groupware.Calendar, "l29", "x.ics"); err != nil {
+		t.Errorf("the task left its list: %v", err)
+	}
+}
+
+// TestUntilAlone: the end of a rule does not move the start of a task.
+func TestUntilAlone(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	w.putTask("alice", "y", "SUMMARY:Weekly", "DTSTART;TZID=Europe/Berlin:20260107T090000",
+		"DUE;TZID=Europe/Berlin:20260107T170000", "RRULE:FREQ=WEEKLY")
+	b := w.signed("alice").berlin()
+	b.get(pathTasks)
+	b.follow("Weekly")
+	b.submit("until", "2028-01-05", "do", "save")
+	if s := w.texts("alice"); !strings.Contains(s, "DTSTART;TZID=Europe/Berlin:20260107T090000") {
+		t.Error(s)
 	}
 }

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, base, browser, deliver, open } from "./world.mjs";
+import { barriers, base, browser, counts, deliver, open } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -27,7 +27,6 @@ test("who is no administrator is told so, and no verb is run for them", async ()
     return (await fetch("/admin/verbs/user/list", { method: "POST", headers: { "X-CSRF-Token": csrf }, body: "{}" })).status;
   });
   assert.equal(status, 403);
-  await page.context().close();
 });
 
 test("a person is added, found, changed, given an app password and a new password, disabled, removed and brought back", async () => {
@@ -77,7 +76,7 @@ test("a person is added, found, changed, given an app password and a new passwor
   await page.click("text=Set a new password");
   await page.fill("dialog input[name=new-password]", "short");
   await page.click("dialog button.primary");
-  assert.equal(await page.locator("dialog").count(), 1); // too short: the browser says so
+  await counts(page.locator("dialog"), 1); // too short: the browser says so
   await page.fill("dialog input[name=new-password]", "quite-long-enough");
   await page.click("dialog button.primary");
   await toast(page, "password of Frida Falkenberg is set");
@@ -88,8 +87,6 @@ test("a person is added, found, changed, given an app password and a new passwor
   await toast(page, "is back");
   await line(page, "Frida Falkenberg").waitFor();
   assert.deepEqual([...page.wrong, ...other.wrong], []);
-  await page.context().close();
-  await other.context().close();
 });
 
 test("groups, databases, domains: members, access lists, service, records", async () => {
@@ -127,7 +124,6 @@ test("groups, databases, domains: members, access lists, service, records", asyn
   await line(page, "example.com").click();
   await page.waitForSelector(".records >> text=v=spf1 mx ~all");
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("the queue, sessions, statistics and the log are live; what administrators did stands there", async () => {
@@ -170,7 +166,6 @@ test("the queue, sessions, statistics and the log are live; what administrators 
   await page.click(".side >> text=Cluster");
   await page.waitForSelector("text=This server is in no cluster");
   assert.deepEqual(page.wrong.filter((w) => !/500/.test(w)), []);
-  await page.context().close();
 });
 
 test("mail rules and retention policies are made, changed, ordered, tried, turned off and removed; mail follows them", async () => {
@@ -247,7 +242,6 @@ test("mail rules and retention policies are made, changed, ordered, tried, turne
   await page.click("dialog button.danger");
   await toast(page, "old mail is removed");
   assert.deepEqual(page.wrong.filter((w) => !/400/.test(w)), []);
-  await page.context().close();
 });
 
 test("the console runs Domino's commands, completes and remembers them; the role alone opens no files; a chart goes back in time", async () => {
@@ -302,7 +296,6 @@ test("the console runs Domino's commands, completes and remembers them; the role
   await page.waitForSelector(".chart small:has-text('24')");
   await page.waitForFunction(() => [...document.querySelectorAll(".chart")].some((c) => c.textContent.includes("24") && !c.textContent.includes("–")));
   assert.deepEqual(page.wrong.filter((w) => !/40[034]/.test(w)), []);
-  await page.context().close();
 });
 
 test("nobody is kept out: axe finds nothing, wide and narrow, light and dark, in three languages; keys lead everywhere", async () => {

@@ -331,7 +331,6 @@ test("a line that is entered before the calendars are known becomes one event, o
   const end = new Date(Date.parse(tomorrow) + 86_400_000).toISOString().slice(0, 10);
   assert.equal((await stored(page, tomorrow, end)).filter((e) => e.title === "Early bird").length, 1);
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("what another browser does is shown; calendars have names and check boxes; what is kept is read offline", async () => {

@@ -54,7 +54,6 @@ test("what is shown next after a message was archived is marked read", async () 
   await page.waitForSelector(".mail .body :text('Words.')");
   await page.waitForFunction(() => ![...document.querySelectorAll(".row.unread .subject")].some((s) => s.textContent === "Advance one"));
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("what was archived without a network stays out of its folder", async () => {
@@ -74,7 +73,6 @@ test("what was archived without a network stays out of its folder", async () => 
   await page.waitForSelector(".row .subject");
   assert.equal(await page.locator(".row", { hasText: "Away offline" }).count(), 0);
   await page.context().setOffline(false);
-  await page.context().close();
 });
 
 for (const width of [1440, 1024]) test(`several writers lie beside each other, and what is said lies over no Send, ${width} wide`, async () => {
@@ -97,7 +95,6 @@ for (const width of [1440, 1024]) test(`several writers lie beside each other, a
     for (const k of [0, 1]) assert.ok(apart(toast, await writers.nth(k).locator("footer .primary").boundingBox()));
   }
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("an address that is typed on after another was taken out stays whole", async () => {
@@ -111,7 +108,6 @@ test("an address that is typed on after another was taken out stays whole", asyn
   await page.waitForTimeout(300); // longer than the field waits before it takes what was typed
   await page.keyboard.type("ple.org,");
   assert.deepEqual(await page.locator(".token").evaluateAll((l) => l.map((e) => e.title)), ["dora@example.org"]);
-  await page.context().close();
 });
 
 test("a folder name that is refused can be mended, and a label is shown as it was typed", async () => {
@@ -135,7 +131,6 @@ test("a folder name that is refused can be mended, and a label is shown as it wa
   await page.click("dialog [role=option]:has-text('New label')");
   await page.waitForSelector(".reader .label:has-text('标签 (alt)')");
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("dates of other years and the names of sessions are shown whole", async () => {
@@ -193,5 +188,4 @@ test("a list that is read while a message is deleted does not bring it back", as
   free();
   await row(page, "Meanwhile three").waitFor();
   assert.deepEqual(await page.evaluate(() => globalThis.seen), []);
-  await page.context().close();
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { base, browser, inChromium, open, signIn } from "./world.mjs";
+import { base, browser, counts, inChromium, open, signIn } from "./world.mjs";
 import { writing } from "./typing.mjs";
 
 after(() => browser.close());
@@ -40,7 +40,7 @@ test("what was being written is offered again by a page that begins; two pages d
 
   await one.goto(base);
   await one.waitForSelector(".unfinished:has-text('First page')");
-  assert.equal(await one.locator(".unfinished").count(), 1);
+  await counts(one.locator(".unfinished"), 1);
   await one.click(".unfinished .primary");
   await one.waitForSelector(".writer .ProseMirror:has-text('Words of the first')");
   assert.match(await one.textContent(".writer .token"), /bob/);
@@ -50,7 +50,7 @@ test("what was being written is offered again by a page that begins; two pages d
   await one.waitForSelector(".toast:has-text('Draft discarded')");
   await one.goto(base);
   await one.waitForSelector(".unfinished:has-text('Second page')");
-  assert.equal(await one.locator(".unfinished").count(), 1);
+  await counts(one.locator(".unfinished"), 1);
   await one.click(".unfinished .primary");
   await one.waitForSelector(".writer .ProseMirror:has-text('Words of the second')");
   await one.click(".writer footer .primary");
@@ -131,5 +131,4 @@ test("a key in an answer to a long message does not write all of the message ane
   await page.locator('.writer [aria-label="Discard draft"]').click();
   await page.locator(".writer").waitFor({ state: "detached" });
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });

@@ -84,7 +84,6 @@ test("attachments are added by the chooser and by drop, seen by those invited, a
   await page.locator(".event-card .file", { hasText: "slides.pdf" }).waitFor();
   assert.deepEqual((await names(page, ".event-card")).sort(), ["Plan – 你好.txt", "slides.pdf"]);
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("a file that is too large is refused with a word, a refusal of the server too; nothing is lost", async () => {
@@ -107,7 +106,6 @@ test("a file that is too large is refused with a word, a refusal of the server t
   await event(page, "Large").click();
   await page.locator(".event-card .file", { hasText: "a.txt" }).waitFor();
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("an invitation by mail lists its attachments", async () => {
@@ -147,5 +145,4 @@ END:VCALENDAR
   assert.equal(await there.getAttribute("rel"), "noopener noreferrer");
   assert.deepEqual(page.foreign, []);
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });

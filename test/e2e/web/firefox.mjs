@@ -28,7 +28,6 @@ test("one signs in and reads mail that comes by itself", async () => {
   assert.equal(await page.evaluate(() => document.querySelector(".mail iframe").contentDocument.querySelector("table").offsetWidth), 400);
   await page.waitForFunction(() => { const f = document.querySelector(".mail iframe"); return Math.abs(f.clientHeight - f.contentDocument.documentElement.getBoundingClientRect().height) <= 2; });
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("a message is written with formatting, and arrives", async () => {
@@ -42,7 +41,6 @@ test("a message is written with formatting, and arrives", async () => {
   await page.waitForSelector(".writer", { state: "detached" });
   await arrives(`From Firefox ${run}`);
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("a search finds, marks what it found, and keys lead on", async () => {
@@ -66,7 +64,6 @@ test("a search finds, marks what it found, and keys lead on", async () => {
   await page.locator("dialog[open] input").waitFor();
   await page.keyboard.press("Escape");
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("the calendar and the settings open, by address too", async () => {
@@ -82,7 +79,6 @@ test("the calendar and the settings open, by address too", async () => {
   await page.keyboard.press("Escape");
   await page.locator("dialog.sheet[open]").waitFor({ state: "detached" });
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("a hostile letter runs nothing, loads nothing and leaves its frame alone", async () => {
@@ -98,5 +94,4 @@ test("a hostile letter runs nothing, loads nothing and leaves its frame alone", 
   const shown = await body.evaluate((b) => ({ html: b.innerHTML, places: [...new Set(Array.from(b.querySelectorAll("*"), (e) => getComputedStyle(e).position))] }));
   assert.doesNotMatch(shown.html, /<(?:script|style|svg|math|iframe|form|video)|\son\w+=|javascript:|url\(/i);
   assert.deepEqual(shown.places, ["static"]);
-  await page.context().close();
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { browser, deliver, inChromium, open, row, signIn } from "./world.mjs";
+import { browser, counts, deliver, inChromium, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -90,11 +90,11 @@ test("a folder that is deleted is in Trash with its mail, comes back by undo, an
   await choose(page, "Deleted plans (2)", "Delete for good");
   await page.waitForSelector("dialog >> text=for good? This cannot be undone.");
   await page.click("dialog >> text=Cancel");
-  assert.equal(await page.locator(".folder:has-text('Deleted plans')").count(), 2);
+  await counts(page.locator(".folder:has-text('Deleted plans')"), 2);
   await choose(page, "Deleted plans (2)", "Delete for good");
   await page.click("dialog .danger");
   await page.waitForSelector(".toast:has-text('deleted for good')");
-  assert.equal(await page.locator(".folder:has-text('Deleted plans')").count(), 1);
+  await counts(page.locator(".folder:has-text('Deleted plans')"), 1);
   await folder(page, "Deleted plans").click();
   await row(page, "Kept in its folder").waitFor();
 

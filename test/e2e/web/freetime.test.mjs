@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, browser, open, signInAt } from "./world.mjs";
+import { barriers, browser, counts, open, signInAt } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -40,12 +40,11 @@ test("busy times from a replica say since when the server of the person is away"
   const zone = await page.evaluate(() => Intl.DateTimeFormat().resolvedOptions().timeZone);
   const time = new Intl.DateTimeFormat("en-US", { day: "numeric", month: "short", hour: "numeric", minute: "2-digit", timeZone: zone }).format(Date.parse(asOf));
   await form.locator(".free-times [role=note]", { hasText: `as of ${time}, their server is away` }).waitFor();
-  assert.equal(await form.locator(".free-times [role=note]").count(), 1);
+  await counts(form.locator(".free-times [role=note]"), 1);
   assert.deepEqual(await barriers(page), []);
   await leave(form);
   asOf = null;
   form = await ask("2029-06-06");
   await form.locator(".free-times [role=note]", { hasText: "the last changes may be missing" }).waitFor();
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });

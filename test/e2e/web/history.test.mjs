@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { base, begin, browser, deliver, inChromium, open, row, signIn } from "./world.mjs";
+import { base, begin, browser, counts, deliver, inChromium, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -152,7 +152,7 @@ test("a writer that is left by Back is kept as a draft; Forward, a reload and an
   await page.waitForSelector(".writer .ProseMirror:has-text('Words before Back')");
   await page.reload();
   await page.waitForSelector(".writer .ProseMirror:has-text('Words before Back')");
-  assert.equal(await page.locator(".writer").count(), 1);
+  await counts(page.locator(".writer"), 1);
   assert.equal(await page.locator(".unfinished").count(), 0);
   await page.click(".writer [aria-label='Discard draft']");
   await page.waitForSelector(".writer", { state: "detached" });

@@ -93,7 +93,6 @@ test("markup that changes when it is read again runs nothing and asks for nothin
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   assert.deepEqual([page.foreign, asked], [[], []]);
   for (const [i, s] of shown.entries()) assert.doesNotMatch(tags(s.html), harmful, `${mutations[i]}\n${s.html}`);
-  await page.context().close();
 });
 
 test("a style loads nothing and leaves its place in no spelling", { timeout: 600_000 }, async () => {
@@ -107,5 +106,4 @@ test("a style loads nothing and leaves its place in no spelling", { timeout: 600
   assert.deepEqual([...new Set(shown.places)], ["static"]);
   const kept = shown.styles.at(-1);
   for (const part of ["color: rgb(187, 0, 0)", "margin-left: 4px", "calc(50% - 2px)", "font-weight: bold !important", "background-color: rgb(255, 221, 238)"]) assert.ok(kept.includes(part), kept);
-  await page.context().close();
 });

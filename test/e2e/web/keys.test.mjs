@@ -71,7 +71,6 @@ test("Gmail's keys lead through an hour of mail", async () => {
   await press(page, "Control+Enter");
   await page.waitForFunction(() => !document.querySelector(".writer"));
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("messages of a conversation are stepped through, folded and unfolded by keys", async () => {
@@ -96,7 +95,6 @@ test("messages of a conversation are stepped through, folded and unfolded by key
   await page.waitForFunction(() => !document.querySelector(".reader .mail"));
   await page.waitForSelector(".row.unread:has-text('Long talk')");
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("the palette finds commands, folders and searches; the list of keys is the same table", async () => {
@@ -124,7 +122,6 @@ test("the palette finds commands, folders and searches; the list of keys is the 
   await press(page, "Escape");
   await page.waitForFunction(() => !document.querySelector("dialog[open]"));
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("buttons lie over the row below the pointer, and a menu opens with the other button", async () => {
@@ -142,7 +139,6 @@ test("buttons lie over the row below the pointer, and a menu opens with the othe
   await page.click("[role=menuitem]:has-text('Delete')");
   await gone(page, "Row menued");
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("a row is swiped away on a telephone", async () => {
@@ -168,7 +164,6 @@ test("a row is swiped away on a telephone", async () => {
   await page.waitForSelector(".toast:has-text('moved to Trash')");
   await gone(page, "Swipe left");
   await row(page, "Swipe little").waitFor();
-  await page.context().close();
 });
 
 test("a message is dragged to a folder", async () => {
@@ -179,7 +174,6 @@ test("a message is dragged to a folder", async () => {
   await page.waitForSelector(".toast:has-text('moved to Archive')");
   await gone(page, "Dragged away");
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("buttons say their keys; beside a list in 1024 pixels folders have names, and those in others are there", async () => {
@@ -213,7 +207,6 @@ test("buttons say their keys; beside a list in 1024 pixels folders have names, a
   await title(page, "Inner box");
   assert.deepEqual(await barriers(page), []);
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("one flag costs one request, and the change is not fetched again", async () => {

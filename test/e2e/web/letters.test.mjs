@@ -77,8 +77,6 @@ test("letters of big senders are shown as the browser shows them, in no more tha
     s.cells.forEach((w, i) => assert.ok(Math.abs(w - expected.cells[i]) <= 4, `${name}: cell ${i} has ${w} px, not ${expected.cells[i]}`));
   }
   assert.deepEqual([page.wrong, page.foreign], [[], []]);
-  await page.context().close();
-  await raw.context().close();
 });
 
 test("pictures keep the sizes that they state, on a wide and a narrow screen", async () => {
@@ -108,7 +106,6 @@ test("what is too wide to be made smaller is scrolled, from right to left too", 
     assert.ok(seen, name);
     await page.getByRole("button", { name: "Back" }).click();
   }
-  await page.context().close();
 });
 
 test("on a dark page plain mail is dark and readable, designed mail is on a light sheet, mail with a dark design uses it", async () => {
@@ -129,7 +126,6 @@ test("on a dark page plain mail is dark and readable, designed mail is on a ligh
     assert.ok(Math.abs(c.text - c.ground) > 100, `${name}: ${JSON.stringify(c)}`);
     if (tone !== "light") assert.ok(c.ground < 60, `${name}: ${JSON.stringify(c)}`);
   }
-  await page.context().close();
 });
 
 test("keys go on to work after a press into a message, and its text can be selected and copied", async () => {
@@ -155,7 +151,6 @@ test("keys go on to work after a press into a message, and its text can be selec
   await page.keyboard.press("u");
   await page.locator(".reader").waitFor({ state: "detached" });
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("links show where they lead, by the pointer and by the keyboard; one that names another site is asked about", async () => {
@@ -185,7 +180,6 @@ test("links show where they lead, by the pointer and by the keyboard; one that n
   while (page.foreign.length === 0) await page.waitForTimeout(20);
   assert.deepEqual(page.foreign, ["https://evil.example/login"]);
   await opened.close();
-  await page.context().close();
 });
 
 test("links within a letter lead to their place, and the areas of a picture to their pages", async () => {
@@ -205,7 +199,6 @@ test("links within a letter lead to their place, and the areas of a picture to t
   await (await opened).close();
   assert.ok(page.foreign.every((u) => u === "https://shop.example/area"), page.foreign.join());
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("what is higher than its place is not cut, and a picture that is not loaded keeps its place", async () => {
@@ -221,7 +214,6 @@ test("what is higher than its place is not cut, and a picture that is not loaded
   assert.deepEqual(pictures[0], [300, 90]);
   assert.ok(pictures[1][0] <= width && Math.abs(pictures[1][0] / pictures[1][1] - 4) < 0.1, pictures[1].join());
   assert.deepEqual([page.wrong, page.foreign], [[], []]);
-  await page.context().close();
 });
 
 test("pictures of a sender are shown always when that is asked for, and no longer when it is taken back", async () => {
@@ -245,7 +237,6 @@ test("pictures of a sender are shown always when that is asked for, and no longe
   await show(page, `Pictures three ${run}`);
   await page.locator(".notice").waitFor();
   assert.deepEqual(page.foreign, []);
-  await page.context().close();
 });
 
 test("style sheets load nothing, leave nothing out of its place, and make no frame that grows by itself", async () => {
@@ -274,7 +265,6 @@ test("style sheets load nothing, leave nothing out of its place, and make no fra
   assert.doesNotMatch(got.sheets, /url|image-set|@import|@font|position:|\banimation|--u|::/i);
   assert.ok(got.high > 40 && got.high < 400, String(got.high));
   assert.deepEqual([got.hacked, page.foreign], [undefined, []]);
-  await page.context().close();
 });
 
 const big = {
@@ -305,7 +295,6 @@ test("mail of a size that nobody makes by hand is shown in bounded time, down to
     assert.ok((await end.boundingBox()).y < 900, name);
   }
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("one leaves a list by a message to it, else on its page", async () => {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, base, browser, deliver, open } from "./world.mjs";
+import { barriers, base, browser, counts, deliver, open } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -19,15 +19,12 @@ async function enter(page, user = "carol", password = "demo") {
   await page.waitForSelector("nav[id=folders]");
 }
 
-// One browser without scripts in which carol is signed in, for all tests but those about signing in.
-let hers;
-const lite = async () => {
-  if (!hers) {
-    hers = await open({ scripts: false });
-    await enter(hers);
-  } else await hers.goto(`${base}/lite/`);
-  return hers;
-};
+/** A browser without scripts in which carol is signed in. */
+async function lite() {
+  const page = await open({ scripts: false });
+  await enter(page);
+  return page;
+}
 
 const row = (page, text) => page.locator(".rows li", { hasText: text }).first();
 const said = (page, text) => page.locator(".said", { hasText: text }).waitFor();
@@ -47,7 +44,7 @@ test("the full client leads to the lite one and back; a browser without scripts 
   await none.goto(base);
   await none.click("noscript a, a[href='/lite/']");
   await none.waitForSelector("form.card input[name=password]");
-  assert.equal(await none.locator("a[href='/']").count(), 1);
+  await counts(none.locator("a[href='/']"), 1);
 });
 
 test("a wrong password is told, a right one opens the folder that was asked for, signing out ends it", async () => {
@@ -139,7 +136,7 @@ test("a message is written, kept with its file, and arrives; it is answered, to 
   await row(bob, "Lite letter").locator("em:has-text('answered')").waitFor({ state: "attached" });
   await opened(bob, "Lite letter");
   await bob.click(".bar a:has-text('Forward')");
-  assert.equal(await bob.locator(".files li").count(), 1);
+  await counts(bob.locator(".files li"), 1);
   await bob.fill("#to", "carol@example.com");
   await bob.click("button[value=send] >> nth=0");
   await said(bob, "The message is sent");
@@ -240,7 +237,7 @@ test("hostile mail runs nothing, loads nothing, and sends nothing, with scripts 
   await page.waitForTimeout(200);
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   assert.deepEqual(page.foreign, []);
-  assert.equal(await page.locator(".body p:has-text('after')").count(), 1);
+  await counts(page.locator(".body p:has-text('after')"), 1);
   assert.equal(await page.locator(".body :is(script, style, form, input, iframe, svg, meta, base, [style], [onerror], a)").count(), 0);
   await page.click("text=Load pictures");
   await page.waitForSelector(".body img", { state: "attached" });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, browser, deliver, open, row, signIn } from "./world.mjs";
+import { barriers, browser, counts, deliver, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -34,7 +34,7 @@ for (const [name, bytes] of [["6 MB", 6e6], ["50 MB", 49.9e6]]) {
     const page = await opened(`Report of ${name} ${run}`, plain + text);
     const bar = page.locator(".mail .notice.left");
     await bar.first().waitFor({ timeout: 60_000 });
-    assert.equal(await bar.count(), 2);
+    await counts(bar, 2);
     assert.match(await page.locator(".mail .plain").first().textContent(), /^Line 0 of a report – see /);
     assert.equal(await page.locator(".mail .plain a").first().getAttribute("href"), "https://elsewhere.example/0");
     assert.ok((await nodes(page)) < 3000, `${await nodes(page)} elements`);
@@ -95,7 +95,6 @@ test("a draft of 2.5 MB is gone on with whole", async () => {
   const got = await page.locator(".writer .ProseMirror").textContent();
   assert.ok(got.endsWith("The very end é"), `${got.length}: …${got.slice(-40)}`);
   assert.deepEqual([...page.wrong, ...page.foreign], []);
-  await page.context().close();
 });
 
 test("a text of one line without blanks, and one of quotations, are shown whole too", async () => {
@@ -112,7 +111,6 @@ test("a text of one line without blanks, and one of quotations, are shown whole 
   await page.locator(".mail .notice.left").first().waitFor({ state: "detached" });
   assert.equal((await page.locator(".mail .quoted").textContent()).match(/> said before/g).length, lines);
   assert.deepEqual([...page.wrong, ...page.foreign], []);
-  await page.context().close();
 });
 
 test("of formatted text of 3 MB the rest is said and comes when asked; an answer and a forward say what they leave out", async () => {
@@ -124,19 +122,17 @@ test("of formatted text of 3 MB the rest is said and comes when asked; an answer
   await page.frameLocator(".mail iframe").locator("text=The very end").waitFor({ timeout: 60_000 });
   await page.click(".answer-bar .button >> nth=2");
   await page.locator(".writer .ProseMirror >> text=[…]").waitFor({ timeout: 60_000 });
-  assert.equal(await page.locator(".writer >> text=message.eml").count(), 1);
+  await counts(page.locator(".writer >> text=message.eml"), 1);
   assert.deepEqual(page.foreign, []);
-  await page.context().close();
 });
 
 test("a message with 500 attachments shows each of them", async () => {
   const files = Array.from({ length: 500 }, (_, i) => `--b\nContent-Type: application/octet-stream\nContent-Disposition: attachment; filename=file${i}.bin\n\ncontent ${i}\n`).join("");
   const page = await opened(`Many ${run}`, `MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nFiles of the year\n${files}--b--\n`);
   await page.waitForSelector(".mail .plain >> text=Files of the year");
-  assert.equal(await page.locator(".mail .files .file").count(), 500);
+  await counts(page.locator(".mail .files .file"), 500);
   await page.locator(".mail .files .file >> text=file499.bin").scrollIntoViewIfNeeded();
   assert.deepEqual([...page.wrong, ...page.foreign], []);
-  await page.context().close();
 });
 
 test("of a conversation of 80 formatted messages those near what is shown alone have frames; each is shown, found and printed", { timeout: 300_000 }, async () => {
@@ -203,5 +199,4 @@ test("of a conversation of 80 formatted messages those near what is shown alone 
   await page.evaluate(() => void dispatchEvent(new Event("afterprint")));
   assert.equal(await page.locator(".in-print").count(), 0);
   assert.deepEqual([...page.wrong, ...page.foreign], []);
-  await page.context().close();
 });

@@ -64,7 +64,6 @@ test("100,000 messages: the top, the middle and the end are right, by the scroll
   await page.locator(".row", { hasText: `Number ${many - 1} of many` }).click();
   await page.waitForSelector(`.reader h1:text-is("Number ${many - 1} of many")`);
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("100,000 messages from end to end: what the page holds of them has a bound, and the way back is right too", async () => {
@@ -85,7 +84,6 @@ test("100,000 messages from end to end: what the page holds of them has a bound,
   await jump(page, 0);
   await right(page, 0, 10);
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("100,000 messages: what is chosen from here to far there is all that lies between", async () => {
@@ -98,7 +96,6 @@ test("100,000 messages: what is chosen from here to far there is all that lies b
   await page.locator(".row", { hasText: "Number 901 of many" }).click({ modifiers: ["Shift"] });
   await page.waitForSelector(".bar h2:text-is('900 selected')");
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("offline in the middle of 100,000 the server is not asked over and over, and what is missing comes when it answers", async () => {
@@ -114,7 +111,6 @@ test("offline in the middle of 100,000 the server is not asked over and over, an
   assert.ok(asked < 20, `${asked} requests`);
   await page.context().setOffline(false);
   await right(page, 30_000, 30_008);
-  await page.context().close();
 });
 
 test("select all takes all that a search finds, moves them with progress, and brings them back", async () => {
@@ -140,7 +136,6 @@ test("select all takes all that a search finds, moves them with progress, and br
   await page.waitForSelector(`.rows[aria-rowcount="${many}"]`);
   await right(page, 0, 10);
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("what is deleted in the middle of 100,000, and what comes meanwhile, moves the rest by as much", async () => {
@@ -168,5 +163,4 @@ test("what is deleted in the middle of 100,000, and what comes meanwhile, moves 
   await right(page, 70_000, 70_008, 1);
   await jump(page, 40_000 * rowHeight);
   await right(page, 40_000, 40_008, 1);
-  await page.context().close();
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, browser, open } from "./world.mjs";
+import { barriers, browser, counts, open } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -13,7 +13,7 @@ test("the members of a cluster are seen, changed and balanced", async () => {
   await page.fill("input[name=password]", "secret");
   await page.click("button.primary");
   await page.waitForSelector(".picture");
-  assert.equal(await page.locator(".members .card").count(), 2);
+  await counts(page.locator(".members .card"), 2);
   const two = page.locator(".card", { has: page.locator("h3:text-is('two')") });
   const capacity = async (percent, site) => {
     await two.locator("text=Change").click();
@@ -40,5 +40,4 @@ test("the members of a cluster are seen, changed and balanced", async () => {
   assert.equal(await page.inputValue("dialog label:has-text('Site') input"), "");
   await page.keyboard.press("Escape");
   assert.deepEqual(page.wrong.filter((w) => !/500/.test(w)), []);
-  await page.context().close();
 });

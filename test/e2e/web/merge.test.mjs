@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { atOnce, barriers, browser, open, row, signIn, signInAt } from "./world.mjs";
+import { atOnce, barriers, browser, counts, open, row, signIn, signInAt } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -185,10 +185,10 @@ test("people come from To, a file as spreadsheets write it, and a group of the c
   // The keys of the client are not those of the sheet; it is left by Escape, and the table stays with what is written.
   await page.focus("dialog[open] .apart .ends .button");
   await page.keyboard.press("c");
-  assert.equal(await page.locator(".writer").count(), 1);
+  await counts(page.locator(".writer"), 1);
   await page.keyboard.press("Escape");
   await page.waitForSelector("dialog[open]", { state: "detached" });
-  assert.equal(await page.locator(".writer").count(), 1);
+  await counts(page.locator(".writer"), 1);
   await openSheet(page);
   assert.equal((await value()).split("\n").length, 2);
   await page.keyboard.press("Escape");

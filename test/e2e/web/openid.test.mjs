@@ -78,7 +78,6 @@ test("somebody signs in at the provider, and comes to the page that they wanted"
   const who = await page.evaluate(async () => (await fetch("/auth/session")).json());
   assert.equal(who.name, "Alice Liddell");
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("lite mode signs in without scripts; a person whom the directory lacks is refused", async () => {
@@ -96,7 +95,6 @@ test("lite mode signs in without scripts; a person whom the directory lacks is r
   await atTheProvider(stranger, "mallory");
   await stranger.waitForSelector("text=nobody here has your address");
   assert.equal((await stranger.context().request.get(`${at}/auth/session`)).status(), 401);
-  await stranger.context().close();
 });
 
 test("somebody who cancels at the provider may sign in otherwise", async () => {
@@ -107,5 +105,4 @@ test("somebody who cancels at the provider may sign in otherwise", async () => {
   await page.click("a:has-text('Cancel')");
   await page.waitForSelector("text=The provider did not sign you in");
   await page.waitForSelector("input[name=password]");
-  await page.context().close();
 });

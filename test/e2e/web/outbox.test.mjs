@@ -50,7 +50,6 @@ test("a server that is about to be taken over has not refused: the message waits
   await goOn(page);
   await arrives("Not refused");
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("a message that the server refuses is opened again in the writer, with what was written", async () => {
@@ -73,7 +72,6 @@ test("a message that the server refuses is opened again in the writer, with what
   await page.keyboard.press("Control+Enter");
   await arrives("Written in vain");
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("two pages of one browser send what waits once", async () => {
@@ -170,7 +168,6 @@ test("a request that was cut off before it sent what it made leaves no draft, an
   await until(async () => (await kept(page)).length === 0);
   assert.equal(await countOf(page, "sent", "Cut off before sent"), 1);
   assert.equal(await countOf(page, "drafts", "Cut off before sent"), 0);
-  await page.context().close();
 });
 
 test("storage that breaks while a message waits in it loses nothing", async () => {
@@ -184,7 +181,6 @@ test("storage that breaks while a message waits in it loses nothing", async () =
     IDBDatabase.prototype.transaction = () => { throw new DOMException("broken", "UnknownError"); };
   });
   await arrives("Storage broke");
-  await page.context().close();
 });
 
 test("a browser that keeps things is not said to keep nothing, however long a page is open", async () => {
@@ -193,7 +189,6 @@ test("a browser that keeps things is not said to keep nothing, however long a pa
   await signIn(page);
   await page.clock.runFor(20_000);
   assert.equal(await page.locator(".banner").count(), 0);
-  await page.context().close();
 });
 
 test("a newer client's database has what waited in the older one's", async () => {
@@ -211,7 +206,6 @@ test("a newer client's database has what waited in the older one's", async () =>
   cut = false;
   await page.reload();
   await arrives("Across an upgrade");
-  await page.context().close();
 });
 
 test("a client that began without a network, and so without the session's word, sends when there is one", async () => {
@@ -234,7 +228,6 @@ test("a client that began without a network, and so without the session's word, 
   await send(page, "Begun without a network");
   await arrives("Begun without a network");
   assert.equal(await page.locator("dialog").count(), 0);
-  await page.context().close();
 });
 
 test("somebody else who signs in on another page carries out nothing that waits on this one", async () => {
@@ -256,7 +249,6 @@ test("somebody else who signs in on another page carries out nothing that waits 
   await page.click("dialog button.primary");
   await page.waitForSelector("dialog.gate-again", { state: "detached" });
   await arrives("Alice's alone");
-  await page.context().close();
 });
 
 test("signing out asks before it throws away what waits", async () => {
@@ -270,7 +262,6 @@ test("signing out asks before it throws away what waits", async () => {
   await page.click("dialog >> text=Cancel");
   await page.context().setOffline(false);
   await arrives("Almost thrown away");
-  await page.context().close();
 });
 
 test("a server that has too much to do has not refused: it is asked again when it says, and told once", async () => {
@@ -295,7 +286,6 @@ test("a server that has too much to do has not refused: it is asked again when i
   await arrives("Asked again later");
   await page.waitForSelector(".banner", { state: "detached" });
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("signing out asks first where something waits, in administration too", async () => {
@@ -318,5 +308,4 @@ test("signing out asks first where something waits, in administration too", asyn
   await page.context().unroute("**/jmap/api");
   await page.goto(base);
   await arrives("Not thrown away");
-  await page.context().close();
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, browser, deliver, open, row, signIn } from "./world.mjs";
+import { barriers, browser, counts, deliver, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -41,7 +41,7 @@ test("panes are made wider by dragging and by keys, keep their widths, and get t
   await page.keyboard.press("ArrowRight");
   assert.equal(await widthOf(page, "list"), 484);
   await page.keyboard.press("ArrowDown"); // the list's own
-  assert.equal(await page.locator(".row.at").count(), cursor);
+  await counts(page.locator(".row.at"), cursor);
   // The message keeps its room, and no pane goes.
   await page.keyboard.press("End");
   assert.ok(Math.abs(await widthOf(page, "read") - 400) <= 1);

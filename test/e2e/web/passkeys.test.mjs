@@ -93,7 +93,6 @@ test("a person adds a passkey, signs in with it without a name, and removes it",
   await page.click("button:has-text('Sign in with a passkey')");
   await page.waitForSelector("[role=alert]:has-text('This passkey is not valid here.')");
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("where passkeys do not work, none are offered", async () => {
@@ -105,5 +104,4 @@ test("where passkeys do not work, none are offered", async () => {
   assert.equal((await (await answer).json()).passkey.origin, at);
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
   assert.equal(await page.locator("button:has-text('passkey')").count(), 0);
-  await page.context().close();
 });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { deflateSync } from "node:zlib";
-import { browser, deliver, open, row, signIn } from "./world.mjs";
+import { browser, counts, deliver, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 const run = Date.now();
@@ -93,7 +93,7 @@ test("messages of a conversation are listed one by one where the settings say so
   await deliver("tom@x.example", "bob@example.com", text(1, ""));
   await deliver("tom@x.example", "bob@example.com", text(2, `In-Reply-To: <talk1.${run}@x.example>\nReferences: <talk1.${run}@x.example>\n`));
   await page.waitForFunction(() => [...document.querySelectorAll(".row")].some((r) => r.textContent.includes("Talk of two") && r.querySelector(".size-of-thread")?.textContent === "2"));
-  assert.equal(await page.locator(".row", { hasText: "Talk of two" }).count(), 1);
+  await counts(page.locator(".row", { hasText: "Talk of two" }), 1);
   await page.click("[aria-label='Settings']");
   await page.getByLabel("Show conversations together").uncheck();
   await page.keyboard.press("Escape");

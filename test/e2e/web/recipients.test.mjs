@@ -79,5 +79,4 @@ test("an address that nobody here has is said while writing; addresses elsewhere
   await page.click(".writer .token.bad button");
   await page.waitForFunction(() => !document.querySelector(".writer .nobody, .writer .token.bad"));
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });

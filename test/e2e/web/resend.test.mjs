@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, base, browser, deliver, open, row, signIn } from "./world.mjs";
+import { barriers, base, browser, counts, deliver, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -33,7 +33,7 @@ test("a message is redirected: fields of the resending before it, its own bytes 
   const bob = await open();
   await signIn(bob, "bob");
   await row(bob, "Goes on as it is").waitFor({ timeout: 30_000 });
-  assert.equal(await bob.locator(".row", { hasText: "Goes on as it is" }).count(), 1);
+  await counts(bob.locator(".row", { hasText: "Goes on as it is" }), 1);
   assert.equal(await row(bob, "Goes on as it is").locator(".sent-on").textContent(), "sent on by Alice Liddell");
   assert.equal(await row(page, "Goes on as it is").locator(".sent-on").count(), 0); // Alice has it from its author
   assert.deepEqual(await barriers(bob), []);
@@ -51,7 +51,7 @@ test("a message is redirected: fields of the resending before it, its own bytes 
   assert.ok(got.endsWith(`${own}\n`), got);
   await page.click(".folder:has-text('Sent')");
   await row(page, "Goes on as it is").waitFor();
-  assert.equal(await page.locator(".row", { hasText: "Goes on as it is" }).count(), 1);
+  await counts(page.locator(".row", { hasText: "Goes on as it is" }), 1);
 
   // Bob sends it on again: the fields of the first resending are Alice's, and stay.
   await bob.evaluate(() => localStorage.setItem("doublet:preferences", JSON.stringify({ undoSeconds: 0 })));
@@ -71,7 +71,6 @@ test("a message is redirected: fields of the resending before it, its own bytes 
   assert.ok(twice.indexOf("Resent-From: \"Bob Cratchit\"") >= 0 && twice.indexOf("Resent-From: \"Bob Cratchit\"") < twice.indexOf("Resent-From: \"Alice Liddell\""), twice);
   assert.ok(twice.endsWith(`${own}\n`));
   assert.deepEqual([...page.wrong, ...bob.wrong, ...carol.wrong], []);
-  await Promise.all([page, bob, carol].map((p) => p.context().close()));
 });
 
 test("somebody else's folder is read, answered and its files sent on from one's own account", async () => {
@@ -111,5 +110,4 @@ test("somebody else's folder is read, answered and its files sent on from one's 
   await bob.click(".folder:has-text('Sent')");
   await row(bob, "Fwd: For Carol").waitFor();
   assert.deepEqual([...admin.wrong, ...bob.wrong, ...alice.wrong], []);
-  await Promise.all([admin, bob, alice].map((p) => p.context().close()));
 });

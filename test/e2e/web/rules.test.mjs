@@ -177,7 +177,6 @@ test("rules that another program changed meanwhile are not overwritten", async (
   await other.waitForSelector(".rule-list strong:has-text('Three')");
   await page.click(".script .button.primary");
   await page.waitForSelector(".rule-list strong:has-text('Four')");
-  await other.context().close();
 });
 
 test("a script that cannot be read is not shown as an empty one", async () => {

@@ -208,5 +208,4 @@ test("the main screens", async () => {
   await night.goto(`${base}/`);
   await night.waitForSelector("input[name=user]");
   await shoot(night, "signin-390-dark");
-  await night.context().close();
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { barriers, base, browser, deliver, inChromium, open, row, signIn } from "./world.mjs";
+import { barriers, base, browser, counts, deliver, inChromium, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -53,7 +53,6 @@ test("both clients find the same and say how they understood it", async () => {
     for (const s of said) assert.ok(shown.includes(s), `lite: ${text}: ${shown}`);
   }
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("a part is taken out, and what was not understood is said", async () => {
@@ -70,7 +69,6 @@ test("a part is taken out, and what was not understood is said", async () => {
   await page.waitForFunction(() => document.querySelectorAll(".scroll .row[role=row]").length === 3);
   assert.deepEqual(await barriers(page), []);
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 /** The texts that are marked in the message and in its frames. */
@@ -131,7 +129,6 @@ test("the box suggests operators, people, folders and recent searches", async ()
   await page.fill("#search", "");
   await page.waitForFunction(() => document.querySelector(".suggestion .name")?.textContent === "in:trash");
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 test("offline a search finds in what is here and says so", inChromium("offline"), async () => {
@@ -145,8 +142,7 @@ test("offline a search finds in what is here and says so", inChromium("offline")
   await page.press("#search", "Enter");
   await page.waitForSelector(".terms .notice:has-text('Offline: searched only')");
   await page.waitForSelector(".not-understood:has-text('has:attachment')");
-  assert.equal(await page.locator(".scroll .row[role=row]").count(), 1);
+  await counts(page.locator(".scroll .row[role=row]"), 1);
   await page.context().setOffline(false);
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });

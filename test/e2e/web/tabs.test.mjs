@@ -86,7 +86,6 @@ test("what the browser keeps of mail is bounded, however much was read", async (
   await page.context().setOffline(true); // and is there
   await page.reload();
   await row(page, "").waitFor();
-  await page.context().close();
 });
 
 test("a tab that opens 500 messages has no more documents and nodes than after 40", { timeout: 300_000 }, async () => {
@@ -122,7 +121,6 @@ test("a tab that opens 500 messages has no more documents and nodes than after 4
   assert.ok(late.Nodes <= early.Nodes + 2000, said);
   assert.ok(late.JSEventListeners <= early.JSEventListeners + 100, said);
   assert.ok(late.JSHeapUsedSize <= early.JSHeapUsedSize + 8_000_000, said);
-  await page.context().close();
 });
 
 test("a tab that is open for hours holds as many nodes after twelve as after two", { timeout: 180_000 }, async () => {
@@ -141,5 +139,4 @@ test("a tab that is open for hours holds as many nodes after twelve as after two
   assert.ok(late.nodes <= early.nodes + 80, said); // of ten writers, or of twenty messages, there are more
   assert.ok(late.documents <= early.documents + 2, said);
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { createServer, request } from "node:http";
 import { after, test } from "node:test";
-import { arrives, atOnce, base, begin, browser, deliver, open, row, signIn } from "./world.mjs";
+import { arrives, atOnce, base, begin, browser, counts, deliver, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -119,7 +119,6 @@ test("storage that fills up keeps what waits, and gives up copies of what the se
   await page.click(".writer footer .primary");
   await arrives("Kept in a full browser");
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });
 
 for (const hours of [-7, 9]) {
@@ -167,7 +166,6 @@ test("a clock that is set back while a message waits to be sent does not hold it
   await page.keyboard.press("Control+Enter");
   await page.evaluate(() => { globalThis.back = 5 * 3_600_000; });
   await arrives("Set back");
-  await page.context().close();
 });
 
 test("a session that ended in an open page: it says so, signing in goes on in place, and the draft and what waits are there", async () => {
@@ -182,7 +180,7 @@ test("a session that ended in an open page: it says so, signing in goes on in pl
   await page.waitForSelector("dialog.gate-again[open]:has-text('not signed in any more')");
   assert.equal(await page.inputValue("dialog input[name=user]"), "alice@example.com");
   await page.keyboard.press("Escape"); // there is nothing behind it yet
-  assert.equal(await page.locator("dialog.gate-again[open]").count(), 1);
+  await counts(page.locator("dialog.gate-again[open]"), 1);
   await page.fill("dialog input[name=password]", "demo");
   await page.click("dialog button.primary");
   await page.waitForSelector("dialog.gate-again", { state: "detached" });
@@ -192,7 +190,6 @@ test("a session that ended in an open page: it says so, signing in goes on in pl
   await page.click(".writer footer .primary");
   await arrives("Across a week");
   assert.deepEqual(page.wrong.filter((w) => !/WebSocket/.test(w)), []);
-  await page.context().close();
 });
 
 test("a page that slept for a week: the session has ended and the server cannot tell what changed; what was written and read is there, and what came", async () => {
@@ -251,7 +248,6 @@ test("a page that slept for a week: the session has ended and the server cannot 
   await page.waitForSelector(".writer >> text=Draft saved");
   await page.waitForFunction((was) => document.querySelector(".reader .mail .body")?.innerText === was, read);
   assert.equal(await page.locator(".banner").count(), 0);
-  await page.context().close();
 });
 
 test("who signs in instead of somebody else sees nothing of theirs", async () => {
@@ -268,7 +264,6 @@ test("who signs in instead of somebody else sees nothing of theirs", async () =>
   await page.waitForSelector(".top [aria-label*='Bob']");
   await page.waitForSelector(".row .subject");
   assert.equal(await page.locator(".writer, .unfinished").count(), 0);
-  await page.context().close();
 });
 
 /** A server before the server, whose client can be changed: what it is to hand out at /sw.js and which of its files are gone. */

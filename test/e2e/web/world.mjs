@@ -5,10 +5,13 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createConnection } from "node:net";
+import { afterEach } from "node:test";
 import playwright from "playwright-core";
 
 export const base = process.env.WEB;
 const smtp = Number(process.env.SMTP);
+/** SLOW=4 makes pages in Chromium run four times slower: a test that needs a fast page fails. */
+const slow = Number(process.env.SLOW ?? 1);
 const axe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 
 /**
@@ -20,6 +23,9 @@ export const browser = await (firefox ? playwright._bidiFirefox.launch({ channel
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
 }));
+
+// A page that stays open reads every message that comes, and the pages of the next test are slower by that.
+if (process.env.NODE_TEST_CONTEXT) afterEach(() => Promise.all(browser.contexts().map((context) => context.close())));
 
 /**
  * The options of a test that needs what playwright-core has in Chromium alone: over WebDriver BiDi a browser cannot be taken offline, the
@@ -53,7 +59,8 @@ export async function open({ width = 1440, height = 900, dark = false, language 
     }
     return route.continue();
   });
-  page.setDefaultTimeout(15_000);
+  if (slow > 1) await (await context.newCDPSession(page)).send("Emulation.setCPUThrottlingRate", { rate: slow });
+  page.setDefaultTimeout(slow * 15_000);
   return page;
 }
 
@@ -97,6 +104,12 @@ export function deliver(from, to, text) {
     c.on("close", () => resolve());
     c.on("error", reject);
   });
+}
+
+/** Waits until a locator finds n elements: the last of them may come a moment after the first. */
+export async function counts(where, n) {
+  for (let i = 0; i < 150 && (await where.count()) !== n; i++) await new Promise((done) => setTimeout(done, 100));
+  assert.equal(await where.count(), n);
 }
 
 /** What axe finds that keeps somebody out (WCAG 2.2 A and AA). */

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { browser, open, signIn } from "./world.mjs";
+import { browser, counts, open, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -23,7 +23,6 @@ test("a text that speaks of an attachment, and a message without a subject, are 
   await page.keyboard.press("Control+Enter");
   await ask.getByText("The text speaks of an attachment").waitFor();
   await ask.getByRole("button", { name: "Cancel" }).click();
-  assert.equal(await page.locator(".writer").count(), 1);
+  await counts(page.locator(".writer"), 1);
   assert.deepEqual(page.wrong, []);
-  await page.context().close();
 });

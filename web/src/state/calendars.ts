@@ -12,7 +12,7 @@ import { keyNow, newID, onRead, overlay, type Standing } from "./objects";
 import { identities } from "./outgoing";
 import { flush, load } from "./outbox";
 import { own, readOwn, takeOwn } from "./own";
-import { attempt, client, follow, home, offers, online, session } from "./session";
+import { attempt, client, follow, home, offers, online, retryPause, session } from "./session";
 import { browserZone, instant, isZone, localTime } from "./zone";
 
 export const capability = "urn:ietf:params:jmap:calendars";
@@ -127,6 +127,9 @@ export const eventOf = (key: string): Shown | undefined => all.value.get(key) ??
 export const instancesOf = (account: Id, series: Id): Shown[] =>
   [...all.peek().values()].filter((s) => s.account === account && s.event.baseEventId === series).sort((a, b) => a.from - b.from);
 
+/** The month of a day was read, from the server or the browser, or neither tells it. */
+export const isKnown = (d: Day): boolean => months.value.has(d.slice(0, 7)) || missing.value.has(d.slice(0, 7));
+
 const inOrder = (a: Shown, b: Shown) => Number(b.allDay) - Number(a.allDay) || a.from - b.from || b.to - a.to || (a.event.title ?? "").localeCompare(b.event.title ?? "");
 
 /** The events of visible calendars that reach into the days from first to last, in their order. */
@@ -148,18 +151,21 @@ async function begin(): Promise<void> {
   if (kept) shelves.value = kept;
   identities.value = (await db.get<Identity[]>("facts", "identities")) ?? [];
   if (!offers(capability)) return;
-  await attempt(async () => {
-    const answers = await client.calls([
-      ["Identity/get", { accountId: home.value, ids: null }, "i"],
-      ["Preferences/get", { accountId: home.value, ids: null }, "own"],
-      ...calendarCalls(),
-    ]);
-    identities.value = answers.get("i")!["list"] as Identity[];
-    await takeOwn(answers.get("own")!);
-    takeCalendars(answers);
-  });
+  await attempt(readFirst).catch(() => setTimeout(() => void attempt(readFirst).then(renew, () => undefined), retryPause)); // refused: later
   follow(["Calendar", "CalendarEvent"], hear, renew);
   void flush();
+}
+
+/** Reads what the first page needs. */
+async function readFirst(): Promise<void> {
+  const answers = await client.calls([
+    ["Identity/get", { accountId: home.value, ids: null }, "i"],
+    ["Preferences/get", { accountId: home.value, ids: null }, "own"],
+    ...calendarCalls(),
+  ]);
+  identities.value = answers.get("i")!["list"] as Identity[];
+  await takeOwn(answers.get("own")!);
+  takeCalendars(answers);
 }
 
 const calendarCalls = (): Call[] => accounts().map((accountId) => ["Calendar/get", { accountId, ids: null }, `c${accountId}`]);
@@ -211,32 +217,50 @@ const mostPages = 10;
 const inMemory = 18;
 const inBrowser = 12;
 
-const under = new Map<Month, Promise<void>>();
+const under = new Map<Month, Promise<boolean>>();
 
-function readMonth(month: Month): Promise<void> {
+function readMonth(month: Month): Promise<boolean> {
   const there = under.get(month);
   if (there) return there;
-  const work = askMonth(month).finally(() => under.delete(month));
+  const work = untilKnown(month);
   under.set(month, work);
   return work;
 }
 
-async function askMonth(month: Month): Promise<void> {
-  const before = edits;
+/** Reads a month until nothing changed since it was asked for, the time included in which the browser keeps it. */
+async function untilKnown(month: Month): Promise<boolean> {
+  const kept = months.peek().has(month) ? undefined : db.get<Kept[]>("facts", `events:${month}`).then((list) => { if (!months.peek().has(month)) show(month, list); });
+  try {
+    for (;;) {
+      const before = edits;
+      const told = await askMonth(month, before, kept);
+      if (!told || before === edits) return told;
+    }
+  } finally {
+    under.delete(month); // in the same step as the last look at edits
+  }
+}
+
+/** Asks for a month. False: the server did not answer, and what the browser keeps is shown. */
+async function askMonth(month: Month, before: number, kept: Promise<void> | undefined): Promise<boolean> {
   // A refusal, of a server with too much to do for one, is no empty month.
   const list = offers(capability) ? await attempt(() => fetchMonth(month)).catch(() => undefined) : [];
   // An answer from before a change of the person does not undo it on the screen.
-  if (list && edits !== before) return askMonth(month);
-  const known = list ?? months.peek().get(month) ?? (await db.get<Kept[]>("facts", `events:${month}`));
-  batch(() => {
-    const left = new Set(missing.value);
-    if (known) left.delete(month);
-    else left.add(month);
-    missing.value = left;
-    if (known) months.value = remembered(month, known);
-  });
+  if (list && edits !== before) return true;
+  if (!list) await kept;
+  show(month, list ?? months.peek().get(month), true);
   if (list) await keepMonth(month, list);
+  return !!list;
 }
+
+/** Shows a month as it is known. asked: the server was, and the month is missing if it did not tell it. */
+const show = (month: Month, known: Kept[] | undefined, asked = false) => batch(() => {
+  const left = new Set(missing.value);
+  if (known) left.delete(month);
+  else if (asked) left.add(month);
+  missing.value = left;
+  if (known) months.value = remembered(month, known);
+});
 
 /** The months in memory with one more; those read longest ago go, unless they are shown. */
 function remembered(month: Month, list: Kept[]): Map<Month, Kept[]> {
@@ -276,14 +300,15 @@ let edits = 0;
 export const revision = signal(0);
 
 /** Reads calendars and events again. */
-const renew = () => readCalendars().then(() => (online.peek() ? refresh() : undefined)).then(flush);
+const renew = () => readCalendars().catch(() => undefined).then(() => (online.peek() ? refresh() : undefined)).then(flush);
 
 /** Reads again what is shown; other months are read again when they are shown. */
-export async function refresh(): Promise<void> {
+export async function refresh(): Promise<boolean> {
   edits++;
   revision.value++;
-  await Promise.all(wanted.map(readMonth));
+  const told = await Promise.all(wanted.map(readMonth));
   months.value = new Map([...months.value].filter(([m]) => wanted.includes(m)));
+  return told.every(Boolean);
 }
 
 function hear(news: States): void {

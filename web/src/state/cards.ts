@@ -143,7 +143,7 @@ async function catchUp(accountId: Id): Promise<void> {
   }
 }
 
-let under: Promise<unknown> = Promise.resolve();
+let under: Promise<boolean> = Promise.resolve(true);
 
 async function syncOnce(): Promise<void> {
   try {
@@ -157,7 +157,7 @@ async function syncOnce(): Promise<void> {
 }
 
 /** Brings all that is shown up to date; one round after the other. Where the server refuses, it stays as it is. */
-export const syncContacts = (): Promise<unknown> => (under = under.then(() => attempt(syncOnce).catch(() => undefined)));
+export const syncContacts = (): Promise<boolean> => (under = under.then(() => attempt(() => syncOnce().then(() => true)).catch(() => false)).then((x) => x ?? false));
 
 let stop: (() => void) | null = null;
 

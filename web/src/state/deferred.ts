@@ -1,6 +1,7 @@
 // Deletions of events and contacts: done after some seconds, and taken back until then. They wait in the outbox, where they outlive the
 // page; a page that goes asks for them at once.
 
+import { named } from "./objects";
 import { intend, removalsAtOnce, takeBack, type Removal } from "./outbox";
 import { online } from "./session";
 
@@ -11,6 +12,6 @@ for (const event of ["beforeunload", "pagehide"]) addEventListener(event, remova
 export function defer(what: Omit<Removal, "kind" | "at">, seconds: number, ended: (problem: string) => unknown): () => Promise<boolean> {
   const told = (problem?: string) => { if (problem) ended(problem); };
   // Without the server it waits, and a refusal is kept (objects.ts): the person may have gone by then.
-  const intended = intend({ kind: "remove", at: Date.now() + seconds * 1000, ...what }, online.value ? told : undefined);
+  const intended = intend({ kind: "remove", at: Date.now() + seconds * 1000, ...named(what) }, online.value ? told : undefined);
   return async () => (await takeBack((await intended).key)) !== undefined;
 }

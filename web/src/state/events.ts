@@ -45,15 +45,18 @@ async function set(account: Id, { known, update, destroy, ...change }: Carried):
 const mostWhole = 100;
 const longestWhole = 20_000;
 
+const keptWhole = async () => (await db.get<[string, CalendarEvent][]>("facts", "wholeEvents")) ?? [];
+/** One after the other: each adds to what the one before has kept. */
+let keeping: Promise<unknown> = Promise.resolve();
+
 /** The whole event of an id, as the server has it, or had it when it was read last, with the changes that wait; undefined: it is not known. */
 export async function readEvent(account: Id, id: Id): Promise<CalendarEvent | undefined> {
   const key = keyOf(account, id);
   const fresh = eventOf(key)?.event;
   if (fresh && id === newID(fresh.uid)) return fresh;
-  const kept = (await db.get<[string, CalendarEvent][]>("facts", "wholeEvents")) ?? [];
   const answer = await attempt(() => client.call("CalendarEvent/get", { accountId: account, ids: [id] }));
-  const event = answer ? (answer["list"] as CalendarEvent[])[0] : kept.find(([k]) => k === key)?.[1];
-  if (answer && event && JSON.stringify(event).length <= longestWhole) await db.put("facts", "wholeEvents", [...kept.filter(([k]) => k !== key), [key, event]].slice(-mostWhole));
+  const event = answer ? (answer["list"] as CalendarEvent[])[0] : (await keptWhole()).find(([k]) => k === key)?.[1];
+  if (answer && event && JSON.stringify(event).length <= longestWhole) await (keeping = keeping.then(async () => db.put("facts", "wholeEvents", [...(await keptWhole()).filter(([k]) => k !== key), [key, event]].slice(-mostWhole))));
   return event && asChanged("CalendarEvent", account, event);
 }
 

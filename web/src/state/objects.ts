@@ -6,7 +6,7 @@ import { refusalIn, Refused } from "../jmap/client";
 import type { Id, SetError } from "../jmap/types";
 import * as db from "./db";
 import { busy, forget, intend, onEnd, replace, takeBack, waiting, type Intention, type ObjectChange, type Removal } from "./outbox";
-import { client, online, phase } from "./session";
+import { client, online, phase, retryPause } from "./session";
 import { mostTries, type Outcome } from "./tell";
 
 export type Kind = ObjectChange["type"];
@@ -94,8 +94,17 @@ function learn(i: Change, answer: Values): void {
   const created = (answer["created"] ?? {}) as Record<string, { id: Id }>;
   for (const [name, object] of Object.entries(i.kind === "set" ? (i.create ?? {}) : {})) {
     const id = created[name]?.id;
-    if (id) made.set(`${i.account}/${newID((object as { uid: string }).uid)}`, id);
+    if (!id) continue;
+    made.set(`${i.account}/${newID((object as { uid: string }).uid)}`, id);
+    // The browser keeps the id too: another page may tell what waits for the object, or this one as it goes.
+    for (const w of waiting.value) if (isChange(w) && w.key !== i.key && w.account === i.account && JSON.stringify(named(w)) !== JSON.stringify(w)) void replace(named(w));
   }
+}
+
+/** A change with the ids that its objects have now. */
+export function named<T extends Omit<ObjectChange, "kind"> | Omit<Removal, "kind" | "at">>(i: T): T {
+  const keys = <V>(of: Record<Id, V> | undefined) => of && Object.fromEntries(Object.entries(of).map(([id, v]) => [idOf(i.account, id), v]));
+  return { ...i, update: keys(i.update), was: keys(i.was), destroy: i.destroy?.map((id) => idOf(i.account, id)), ...("create" in i && i.create ? {} : { shows: i.shows?.map(([key, o]) => [keyNow(key), o]) }) };
 }
 
 /** The id of an object at the server, as far as it has one. */
@@ -163,16 +172,16 @@ async function send(i: Change, ifInState?: string): Promise<Outcome> {
   return { problem: refusalIn(refused), answers: new Map([["set", answer]]) };
 }
 
-const readers = new Map<Kind, () => Promise<unknown>>();
+const readers = new Map<Kind, () => Promise<boolean>>();
 const reading = new Map<Kind, Promise<void>>();
 
-/** read is called when changes of a type are done, to read them back. */
-export const onRead = (type: Kind, read: () => Promise<unknown>): void => void readers.set(type, read);
+/** read is called when changes of a type are done, to read them back; false: the server did not answer. */
+export const onRead = (type: Kind, read: () => Promise<boolean>): void => void readers.set(type, read);
 
 /** Reads back what is done: once for all that end at a time. What was shown of it meanwhile is given up then. */
 async function readBack(type: Kind): Promise<void> {
   const those = done.value.filter((i) => i.type === type);
-  await readers.get(type)?.();
+  if ((await readers.get(type)?.()) === false) return void setTimeout(() => void readBack(type), retryPause);
   done.value = done.value.filter((i) => !those.includes(i));
 }
 
@@ -209,7 +218,7 @@ export function perform(change: Omit<ObjectChange, "kind">): Promise<Performed |
       const created = (answers?.get("set")?.["created"] ?? {}) as Performed["created"];
       void isRead(change.type).then(() => end(problem ? { why: problem } : { key, waits: false, created }));
     };
-    void intend({ kind: "set", ...change }, ended).then((i) => {
+    void intend({ kind: "set", ...named(change) }, ended).then((i) => {
       key = i.key;
       const reached = computed(() => online.value && !busy.value && phase.value === "in");
       stop = reached.subscribe((is) => { if (!is && forget(key)) setTimeout(end, 0, { key, waits: true, created: {} }); });

@@ -220,7 +220,7 @@ export async function attempt<T>(work: () => Promise<T>): Promise<T | undefined>
 }
 
 /** A server that does not answer is asked again after so many milliseconds. */
-const retryPause = 4000;
+export const retryPause = 4000;
 
 /**
  * Listens for new states of types until the answer is called. renew reads what changed while nobody listened: when the stream opens or

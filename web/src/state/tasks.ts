@@ -1,6 +1,6 @@
 // The task lists that the person may see and their tasks: in memory, and kept in the browser for when the server does not answer.
 
-import { computed, signal } from "@preact/signals";
+import { batch, computed, signal } from "@preact/signals";
 import { ref, refusalIn, whyOf } from "../jmap/client";
 import { taskProperties, type Task, type TaskList } from "../jmap/tasks";
 import type { Call, Id } from "../jmap/types";
@@ -113,8 +113,8 @@ export const openTasks = (): Promise<void> => (opening ??= begin());
 async function begin(): Promise<void> {
   onRead("Task", refreshTasks);
   await load();
-  taskLists.value = (await db.get<Listed[]>("facts", "taskLists")) ?? [];
-  read.value = (await db.get<Kept[]>("facts", "tasks")) ?? [];
+  const [lists, tasks] = await Promise.all([db.get<Listed[]>("facts", "taskLists"), db.get<Kept[]>("facts", "tasks")]);
+  if (states.size === 0) batch(() => { taskLists.value = lists ?? []; read.value = tasks ?? []; });
   if (!offers(tasksCapability)) {
     unknownTasks.value = taskLists.value.length === 0;
     return;
@@ -128,7 +128,7 @@ async function begin(): Promise<void> {
 const states = new Map<Id, { lists: string; tasks: string }>();
 
 /** Reads again if a list or a task changed: a change of an event moves the states of tasks too (doc/jmap.md). */
-async function hear(): Promise<void> {
+async function hear(): Promise<unknown> {
   const known = [...states];
   if (reading || known.length === 0) return refreshTasks();
   const answers = await attempt(() => client.calls(known.flatMap(([accountId, of]): Call[] => [
@@ -165,30 +165,48 @@ function around(): [Day, Day] {
 
 /** Counts the changes of the person, and what was asked since. */
 let edits = 0;
-let reading: Promise<void> | undefined;
+let reading: Promise<boolean> | undefined;
 
 /** Reads lists and tasks again: once for all who ask meanwhile. */
-export function refreshTasks(): Promise<void> {
+export function refreshTasks(): Promise<boolean> {
   edits++;
-  return (reading ??= readAgain().finally(() => (reading = undefined)));
+  return (reading ??= readAgain());
 }
 
-async function readAgain(): Promise<void> {
-  const before = edits;
-  const list = offers(tasksCapability) ? await attempt(fetchTasks).catch(() => undefined) : undefined;
+/** Reads until nothing was asked since the last question, the time included in which the browser keeps the answer. */
+async function readAgain(): Promise<boolean> {
+  await null; // reading is set
+  try {
+    for (;;) {
+      const before = edits;
+      const told = await readOnce(before);
+      if (!told || before === edits) return told;
+    }
+  } finally {
+    reading = undefined;
+  }
+}
+
+/** Reads once. False: the server did not answer. */
+async function readOnce(before: number): Promise<boolean> {
+  const found = offers(tasksCapability) ? await attempt(fetchTasks).catch(() => undefined) : undefined;
   // An answer from before a change of the person does not undo it on the screen.
-  if (list && edits !== before) return readAgain();
-  unknownTasks.value = !list && taskLists.value.length === 0;
-  if (!list) return;
-  read.value = list;
+  if (found && edits !== before) {
+    states.clear(); // they are those of the answer that is dropped
+    return true;
+  }
+  if (found) batch(() => { taskLists.value = found.lists; read.value = found.tasks; });
+  unknownTasks.value = !found && taskLists.value.length === 0;
+  if (!found) return false;
   tasksRead.value++;
   await db.put("facts", "taskLists", taskLists.value);
-  await db.put("facts", "tasks", list);
+  await db.put("facts", "tasks", found.tasks);
+  return true;
 }
 
 const open = { operator: "OR", conditions: [{ progress: "needs-action" }, { progress: "in-process" }, { progress: "failed" }] };
 
-async function fetchTasks(): Promise<Kept[]> {
+async function fetchTasks(): Promise<{ lists: Listed[]; tasks: Kept[] }> {
   const all = accounts();
   const answers = await client.calls(all.flatMap((accountId): Call[] => [
     ["TaskList/get", { accountId, ids: null }, `l${accountId}`],
@@ -197,7 +215,7 @@ async function fetchTasks(): Promise<Kept[]> {
     ["Task/query", { accountId, filter: { progress: "completed" }, sort: [{ property: "updated", isAscending: false }], limit: mostDone }, `d${accountId}`],
     ["Task/get", { accountId, "#ids": ref(`d${accountId}`, "Task/query", "/ids"), properties: taskProperties }, `e${accountId}`],
   ]));
-  takeLists(all, answers);
+  const lists = listsOf(all, answers);
   states.clear();
   for (const id of all) states.set(id, { lists: answers.get(`l${id}`)!["state"] as string, tasks: answers.get(`t${id}`)!["state"] as string });
   const out: Kept[] = [];
@@ -207,7 +225,7 @@ async function fetchTasks(): Promise<Kept[]> {
     const series = new Set(list.filter((x) => x.recurrenceRules?.length).map((x) => x.id));
     if (series.size > 0) out.push(...(await fetchInstances(account, series)).map((task) => ({ account, task })));
   }
-  return out;
+  return { lists, tasks: out };
 }
 
 /** Reads the instances of tasks that repeat. Those of no such instance in the days that are read are shown by what comes next. */
@@ -235,13 +253,13 @@ async function fetchInstances(accountId: Id, series: Set<Id>): Promise<Task[]> {
 
 const hueOfName = (s: string) => [...s].reduce((h, c) => (h * 31 + c.charCodeAt(0)) % 360, 7);
 
-function takeLists(all: Id[], answers: Map<string, Record<string, unknown>>): void {
+function listsOf(all: Id[], answers: Map<string, Record<string, unknown>>): Listed[] {
   const out: Listed[] = [];
   for (const account of all) {
     const owner = account === home.value ? "" : (session.value?.accounts[account]?.name ?? "");
     for (const l of answers.get(`l${account}`)!["list"] as TaskList[]) out.push({ ...l, key: keyOf(account, l.id), account, owner, hue: hueOf(l.color, hueOfName(l.id)) });
   }
-  taskLists.value = out.sort((a, b) => a.owner.localeCompare(b.owner) || a.sortOrder - b.sortOrder || a.name.localeCompare(b.name));
+  return out.sort((a, b) => a.owner.localeCompare(b.owner) || a.sortOrder - b.sortOrder || a.name.localeCompare(b.name));
 }
 
 /** Carries changes of tasks out. */

@@ -18,7 +18,7 @@ import { fullDate, shortDate, t, type CommandText } from "../text";
 import { Chip } from "./chip";
 import { deed } from "./commands";
 import { Domino, Icon } from "./icons";
-import { lazy, Suspense } from "./lazy";
+import { lazy } from "./lazy";
 import { moveMenu } from "./list";
 import { Left, Plain, type Rest } from "./plain";
 import { unescaped } from "./quoted";
@@ -83,7 +83,7 @@ export function Conversation({ id, row }: { id: Id; row: Row }) {
         <header><h1>{row.subject || t("noSubject")}</h1></header>
         {labels.length > 0 && <div class="labels">{labels.map((l) => <Chip key={l.keyword} of={l} remove={() => void keyword(l.keyword, false)} />)}</div>}
         {ids.map((i) => <Mail key={i} id={i} open={i === id || i === last || !rows.value.get(i)!.keywords["$seen"]} />)}
-        {place.value.search && <Suspense><Marks key={id} root={scroll} /></Suspense>}
+        {place.value.search && <Marks key={id} root={scroll} />}
         <div class="answer-bar">
           <button class="button primary" onClick={ofLast("reply").run}><Icon name="reply" />{t("reply")}</button>
           <button class="button" onClick={ofLast("replyAll").run}><Icon name="replyAll" />{t("replyAll")}</button>
@@ -119,7 +119,7 @@ function Mail({ id, open: begins }: { id: Id; open: boolean }) {
       <header onClick={() => !opened.value && flip()}>
         {opened.value && m ? <SenderFace key={m.id} m={m} size={44} /> : <Domino of={sender?.email ?? ""} name={sender && plainName(sender)} size={opened.value ? 44 : 32} />}
         <div>
-          <div class="who">{sender ? nameOrAddress(sender) : t("unknownSender")} <SentOn of={m ?? row} />{opened.value && m && <Suspense><Sender m={m} /></Suspense>}</div>
+          <div class="who">{sender ? nameOrAddress(sender) : t("unknownSender")} <SentOn of={m ?? row} />{opened.value && m && <Sender m={m} />}</div>
           <div class="quiet">{opened.value ? `${t("to")}: ${(row.to ?? []).map(nameOrAddress).join(", ")}` : row.preview}</div>
         </div>
         <div>
@@ -177,10 +177,10 @@ function Body({ m }: { m: Message }) {
   const waits = m.sentAt && new Date(m.sentAt) > client.now() && m.mailboxIds[outgoing.value.sent];
   return (
     <>
-      <Suspense><Unverified m={m} /></Suspense>
-      {invitation?.blobId && offers("urn:ietf:params:jmap:calendars:parse") && <Suspense><Invitation key={invitation.blobId} m={m} blob={invitation.blobId} /></Suspense>}
-      {asleep && <Suspense><Asleep m={m} /></Suspense>}
-      {waits ? <Suspense><Waits m={m} /></Suspense> : reminds && <Suspense><Reminder m={m} /></Suspense>}
+      <Unverified m={m} />
+      {invitation?.blobId && offers("urn:ietf:params:jmap:calendars:parse") && <Invitation key={invitation.blobId} m={m} blob={invitation.blobId} />}
+      {asleep && <Asleep m={m} />}
+      {waits ? <Waits m={m} /> : reminds && <Reminder m={m} />}
       {hasRemote.value && !load && (
         <div class="notice"><Icon name="image" />{t("remoteBlocked")}<button class="button" onClick={() => (wanted.value = true)}>{t("loadRemote")}</button>
           {senderOf(m) && !isJunk() && <button class="button" onClick={() => allow(m)}>{t("alwaysLoad", senderOf(m))}</button>}</div>
@@ -200,7 +200,7 @@ function Body({ m }: { m: Message }) {
       </div>
       {files.length > 0 && (
         <ul class="files" aria-label={files.length === 1 ? t("attachment") : t("attachments", files.length)}>
-          <Suspense><Files m={m} files={files} /></Suspense>
+          <Files m={m} files={files} />
         </ul>
       )}
     </>

@@ -21,7 +21,7 @@ import { Chip } from "./chip";
 import { deed } from "./commands";
 import { Domino, Icon } from "./icons";
 import { roleName } from "./side";
-import { lazy, Suspense } from "./lazy";
+import { lazy } from "./lazy";
 import { open as openMessage } from "./opened";
 import { SentOn } from "./senton";
 import { swipe } from "./swipe";
@@ -65,8 +65,8 @@ export function List() {
           <button class="button" onClick={() => void forgetWriting(k.draft.key)}>{t("discard")}</button>
         </p>
       ))}
-      {box?.role === "trash" && !where.search && account.value === home.value && offers("urn:doublet:jmap:recovery") && <Suspense><RecoverLink /></Suspense>}
-      {where.search ? <Suspense><Terms /></Suspense> : <Suspense><Filters /></Suspense>}
+      {box?.role === "trash" && !where.search && account.value === home.value && offers("urn:doublet:jmap:recovery") && <RecoverLink />}
+      {where.search ? <Terms /> : <Filters />}
       <Rows />
     </section>
   );
@@ -333,7 +333,7 @@ function Line({ at, id, height }: { at: number; id: Id | undefined; height: numb
           {deeds(id, unread, !!flagged).slice(0, 4).map((d) => (
             <button key={d.icon} class="tool" tabIndex={-1} title={d.hint} onClick={(e) => { e.stopPropagation(); d.run(); }}><Icon name={d.icon} /></button>
           ))}
-          <Suspense><LeaveTool id={id} /></Suspense>
+          <LeaveTool id={id} />
         </span>
       )}
     </div>

@@ -8,7 +8,7 @@ import { prefer, preferences } from "../state/prefs";
 import { say, sheet } from "../state/screen";
 import { account, attempt, client, offers } from "../state/session";
 import { Icon } from "./icons";
-import { lazy, Suspense } from "./lazy";
+import { lazy } from "./lazy";
 import { Blocked } from "./sender";
 import { textToHTML } from "./drafts";
 import { fullDate, languages, t, type Language } from "../text";
@@ -70,17 +70,17 @@ export function Settings() {
           return undefined;
         }} />{t("notifications")}</label>
       </section>
-      {offers("urn:ietf:params:jmap:calendars") && <Suspense><CalendarSettings /></Suspense>}
+      {offers("urn:ietf:params:jmap:calendars") && <CalendarSettings />}
       <section>
         <h3>{t("identities")}</h3>
         {identities.value.map((i) => <OneIdentity key={i.id} i={i} />)}
       </section>
       <Away />
-      <Suspense><Rules /></Suspense>
+      <Rules />
       <Blocked />
       <PictureSenders />
       <Devices />
-      <Suspense><Passkeys name={deviceName(navigator.userAgent)} /></Suspense>
+      <Passkeys name={deviceName(navigator.userAgent)} />
       <div class="ends"><button class="button primary" onClick={() => (sheet.value = null)}>{t("close")}</button></div>
     </>
   );
@@ -99,7 +99,7 @@ function OneIdentity({ i }: { i: Identity }) {
   return (
     <form class="two" onSubmit={(e) => { e.preventDefault(); save(); }}>
       <label class="field"><span>{t("displayName")} · {i.email}</span><input value={name.value} onInput={(e) => (name.value = e.currentTarget.value)} /></label>
-      <div class="field"><span>{t("signature")}</span><Suspense><Signature html={i.htmlSignature || textToHTML(i.textSignature)} label={`${t("signature")} · ${i.email}`} changed={(html, text) => (signature.value = text.trim() ? { html, text } : { html: "", text: "" })} /></Suspense></div>
+      <div class="field"><span>{t("signature")}</span><Signature html={i.htmlSignature || textToHTML(i.textSignature)} label={`${t("signature")} · ${i.email}`} changed={(html, text) => (signature.value = text.trim() ? { html, text } : { html: "", text: "" })} /></div>
       <button class="button">{t("save")}</button>
     </form>
   );

@@ -1,4 +1,4 @@
-import { lazy, Suspense } from "./lazy";
+import { lazy } from "./lazy";
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { nameOrAddress } from "../state/shown";
@@ -60,7 +60,7 @@ export function Shell() {
       <Reader />
       {!narrow.value && <><Border of="side" /><Border of="list" /></>}
       {!(narrow.value && reading.value) && <button class="button primary float" aria-label={t("compose")} onClick={() => void write({ kind: "new" })}><Icon name="write" /></button>}
-      {writers.value.length > 0 && <Suspense>{writers.value.map((d, i) => <Writer key={d.key} draft={d} at={i} of={writers.value.length} />)}</Suspense>}
+      {writers.value.map((d, i) => <Writer key={d.key} draft={d} at={i} of={writers.value.length} />)}
       {narrow.value && !reading.value && <Switch page="mail" />}
       <Sheets />
       <Menu />
@@ -142,11 +142,11 @@ function Search() {
           e.currentTarget.blur();
         }}
       />
-      {focus.value && <Suspense><Suggest text={text.value} keys={keys} choose={(words) => {
+      {focus.value && <Suggest text={text.value} keys={keys} choose={(words) => {
         input.current!.value = text.value = words.endsWith(":") ? words : `${words} `;
         if (words.endsWith(":")) go(words);
         else done();
-      }} /></Suspense>}
+      }} />}
     </form>
   );
 }

@@ -10,7 +10,7 @@ import { reading, selected, sideOpen } from "../state/screen";
 import { account, home, offers, session } from "../state/session";
 import { count, size, t } from "../text";
 import { Icon, type IconName } from "./icons";
-import { lazy, Suspense } from "./lazy";
+import { lazy } from "./lazy";
 import { write } from "./writing";
 
 const Invited = lazy(() => firstList.then(() => import("./invited")).then((m) => m.Invited));
@@ -46,14 +46,14 @@ export function Side() {
       <button class="button primary compose" onClick={() => void write({ kind: "new" })} title={t("compose")}>
         <Icon name="write" /><span>{t("compose")}</span>
       </button>
-      {account.value === home.value && offers("urn:ietf:params:jmap:calendars") && <Suspense><Invited /></Suspense>}
+      {account.value === home.value && offers("urn:ietf:params:jmap:calendars") && <Invited />}
       <ul class="folders">{lines.slice(0, own).map(({ m, depth }) => <Folder key={m.id} m={m} depth={depth} />)}</ul>
       <div class={`side-title ${overTop.value ? "drop" : ""}`} {...dropFolder(null, overTop)}>
         {t("folders")}
         <button class="tool" aria-label={t("newFolder")} title={t("newFolder")} onClick={() => void deeds().then((m) => m.newFolder())}><Icon name="plus" /></button>
       </div>
       {own < lines.length && <ul class="folders">{lines.slice(own).map(({ m, depth }) => <Folder key={m.id} m={m} depth={depth} />)}</ul>}
-      <Suspense><Own /></Suspense>
+      <Own />
       {others.length > 0 && (
         <>
           <div class="side-title">{t("sharedWith")}</div>

@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { person, signIn } from "../state/session";
 import { t } from "../text";
 import { DominoFace } from "./icons";
-import { lazy, Suspense } from "./lazy";
+import { lazy } from "./lazy";
 
 const OtherWays = lazy(() => import("./ways").then((m) => m.OtherWays));
 
@@ -78,7 +78,7 @@ function Card({ again }: { again?: boolean }) {
           {t("staySignedIn")}
         </label>
         <button class="button primary" disabled={busy.value}>{t("signIn")}</button>
-        <Suspense><OtherWays stays={() => keep.current?.checked ?? false} say={(what) => (said.value = what)} /></Suspense>
+        <OtherWays stays={() => keep.current?.checked ?? false} say={(what) => (said.value = what)} />
         {!again && <a class="other-way" href="/lite/">{t("liteMode")}</a>}
       </form>
   );

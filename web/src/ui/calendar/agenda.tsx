@@ -1,6 +1,6 @@
 // Agenda: the days that have events, one below the other.
 
-import { between, type Shown } from "../../state/calendars";
+import { between, isKnown, type Shown } from "../../state/calendars";
 import { tk } from "../../text/calendar";
 import type { Day } from "../../state/days";
 import { Icon } from "../icons";
@@ -11,7 +11,8 @@ import { TaskChip } from "./taskparts";
 import { dayText, days, now, timeText, today } from "./view";
 
 export function Agenda() {
-  const list = days.value;
+  const gap = days.value.findIndex((d) => !isKnown(d)); // months come in any order: nothing is put in above what somebody is about to press
+  const list = gap < 0 ? days.value : days.value.slice(0, Math.max(1, gap));
   const all = between(list[0]!, list[list.length - 1]!);
   const there = list.map((d) => ({ d, events: all.filter((s) => s.first <= d && s.last >= d) })).filter(({ d, events }) => events.length > 0 || d === today.value || tasksBetween(d, d).length > 0);
   return (

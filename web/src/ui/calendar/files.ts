@@ -26,7 +26,7 @@ async function takeFile(file: File, to: Shelf): Promise<void> {
   if (events.length === 0) return void say(tk("noEvents"));
   const { done, refused, why } = await createAll("CalendarEvent", to.account, events.map((e) => ({ ...copyOf(e), uid: e.uid, calendarIds: { [to.id]: true } })), { sendSchedulingMessages: false });
   say(refused > 0 ? tk("notImported", count(done), count(refused), why) : tk("imported", count(done)), undefined, 10);
-  return refresh();
+  return void (await refresh());
 }
 
 /** The events of a calendar, whole series and all. */

@@ -41,7 +41,7 @@ export function CalendarPage() {
     return listenToKeys(keys, covered);
   }, []);
   useEffect(() => { document.title = `${tk("calendar")} – ${t("appName")}`; }, [view.value]);
-  useEffect(() => { if (shelves.value.length > 0) show(); }, [days.value[0], days.value.length, viewZone.value]);
+  useEffect(() => { if (shelves.value.length > 0) show(); }, [days.value[0], days.value.length, viewZone.value, shelves.value.length === 0]);
   useEffect(reopen, [route.value.query["edit"], shelves.value.length === 0]);
   return (
     <div class="frame calendar">

@@ -1,1 +1,0 @@
-import{a as e,p as t,u as n}from"./outbox-Cn01phBg.js";import{d as r}from"./session-BN3v1gBu.js";for(let e of[`beforeunload`,`pagehide`])addEventListener(e,n);function i(n,i,a){let o=e=>{e&&a(e)},s=e({kind:`remove`,at:Date.now()+i*1e3,...n},r.value?o:void 0);return async()=>await t((await s).key)!==void 0}export{i as t};
