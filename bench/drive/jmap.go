@@ -370,9 +370,9 @@ func (s *jmapSession) scroll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ids, list := found.Get("ids"), got.Get("list")
-	if list.Len() != ids.Len() {
-		return &Refusal{"a list without all of its messages"}
+	list, err := inOrder(found.Get("ids"), got.Get("list"))
+	if err != nil {
+		return err
 	}
 	if n, ok := found.Get("total").Int(); ok {
 		s.exists = int(n)
@@ -380,15 +380,22 @@ func (s *jmapSession) scroll(ctx context.Context) error {
 	if s.at == 0 {
 		s.state, _ = got.Get("state").Text()
 	}
-	s.at += ids.Len()
-	for i := ids.Len() - 1; i >= 0; i-- { // newest last, since it is read first
-		m := withID(list, ids.At(i), i)
-		if m == nil {
-			return &Refusal{"a list without all of its messages"}
-		}
+	s.at += len(list)
+	for _, m := range slices.Backward(list) { // newest last, since it is read first
 		s.learn(m)
 	}
 	return nil
+}
+
+// inOrder returns the objects of a list in the order of their ids, all of which the list must have.
+func inOrder(ids, list *wire.Value) ([]*wire.Value, error) {
+	out := make([]*wire.Value, ids.Len())
+	for i := range out {
+		if out[i] = withID(list, ids.At(i), i); out[i] == nil {
+			return nil, &Refusal{"a list without all of its messages"}
+		}
+	}
+	return out, nil
 }
 
 // withID returns the object of a list with an id, or nil. Servers may list objects in another order than their ids

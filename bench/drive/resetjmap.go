@@ -119,7 +119,7 @@ type inInbox struct {
 // emails reads Emails from a position, the oldest first; there are none behind the last. A nil filter means those of
 // all mailboxes.
 func (s *jmapSession) emails(ctx context.Context, filter func(*wire.Writer), position int,
-	properties ...string) (out []*wire.Value, err error) {
+	properties ...string) ([]*wire.Value, error) {
 	r := client.NewRequest(wire.Mail)
 	q := r.Query("Email", s.account, &client.Query{Filter: filter, Sort: "receivedAt", Ascending: true,
 		Position: position, Limit: cutAtOnce})
@@ -136,15 +136,7 @@ func (s *jmapSession) emails(ctx context.Context, filter func(*wire.Writer), pos
 	if err != nil {
 		return nil, err
 	}
-	ids := found.Get("ids")
-	for i := range ids.Len() {
-		m := withID(got.Get("list"), ids.At(i), i)
-		if m == nil {
-			return nil, &Refusal{"a list without all of its messages"}
-		}
-		out = append(out, m)
-	}
-	return out, nil
+	return inOrder(found.Get("ids"), got.Get("list"))
 }
 
 // readInInbox reads an Email.

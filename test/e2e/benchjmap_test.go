@@ -103,7 +103,7 @@ func needCyrus(t *testing.T) {
 	t.Helper()
 	external.Need(t, "/usr/lib/cyrus/bin/master", "/usr/lib/cyrus/bin/httpd", "postfix")
 	if os.Getuid() != 0 {
-		t.Skip("both start as root only")
+		external.Missing(t, "root", "Cyrus and Postfix start as root only")
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 func smallDisk(t *testing.T, dir string, size int) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		t.Skip("a small disk needs Linux and root")
+		external.Missing(t, "root", "a small disk needs Linux and root")
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)

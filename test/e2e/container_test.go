@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"doublet/test/external"
 	"doublet/test/program"
 )
 
@@ -46,7 +47,7 @@ func TestContainerfile(t *testing.T) {
 	health := words(`^HEALTHCHECK .* CMD`)
 	serve := append(words(`^ENTRYPOINT`), words(`^CMD`)...)
 	if os.Geteuid() != 0 {
-		t.Skip("what follows needs root, to be somebody else in a root of their own")
+		external.Missing(t, "root", "the test becomes somebody else in a root of their own")
 	}
 
 	binary, err := program.Path()

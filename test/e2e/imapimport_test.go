@@ -32,7 +32,7 @@ func dovecotAt(t *testing.T) (port, mail string) {
 	t.Helper()
 	external.Need(t, "dovecot")
 	if os.Getuid() != 0 {
-		t.Skip("dovecot starts as root only")
+		external.Missing(t, "root", "Dovecot starts as root only")
 	}
 	dir, err := os.MkdirTemp("", "dovecot") // not below a folder that only root may enter
 	if err != nil {

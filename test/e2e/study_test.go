@@ -133,7 +133,7 @@ func scripted(t *testing.T, script, name string, args ...string) benchResult {
 	t.Helper()
 	external.Need(t, "taskset")
 	if os.Getuid() != 0 {
-		t.Skip("both start as root only")
+		external.Missing(t, "root", "the servers of the script start as root only")
 	}
 	dir := scriptFolder(t)
 	servers := filepath.Join(dir, "servers")
