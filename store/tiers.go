@@ -70,16 +70,16 @@ type tiers struct {
 
 	mu   sync.Mutex // guards the fields below
 	rows map[uint64]layout.Copy
-	// shipping is the segment that is being copied, or was last. removed means that it was removed meanwhile.
-	shipping uint64
-	removed  bool
+	// removed holds the segments that were rewritten since the store was opened. Their numbers are not given again, and
+	// they get no copies.
+	removed map[uint64]bool
 	// failures counts the passes that failed.
 	failures uint64
 }
 
 // load reads the rows. A row that cannot be read is logged: its segment is then missing like one whose file is lost.
 func (t *tiers) load() error {
-	t.rows = map[uint64]layout.Copy{}
+	t.rows, t.removed = map[uint64]layout.Copy{}, map[uint64]bool{}
 	err := scan(t.eng, layout.Key(layout.SpaceTier), func(k, v []byte) error {
 		c, err := layout.ReadCopy(v)
 		if err != nil || len(k) != len(layout.CopyKey(0)) {
@@ -191,11 +191,12 @@ func (t *tiers) drop(id uint64) error {
 	return engineError(t.eng.Delete(layout.CopyKey(id), pebble.NoSync))
 }
 
-// leave marks the copy of a segment that will be removed. The mark is durable with the next flush of the log.
+// leave marks the copy of a segment that will be removed, also one that is not written yet. The mark is durable with
+// the next flush of the log.
 func (t *tiers) leave(id uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.removed = t.removed || t.shipping == id
+	t.removed[id] = true
 	c, ok := t.rows[id]
 	if !ok || c.Gone {
 		return nil
@@ -208,7 +209,8 @@ func (t *tiers) leave(id uint64) error {
 var ErrShipping = errors.New("store: segments are being copied already")
 
 // ShipSegments brings the copies of segments up to date: it removes those of removed segments, copies sealed segments
-// that have none, and recalls and evicts segments. After a failure of the other place, what it has done stays done.
+// that have none, and recalls and evicts segments. After a failure it goes on with the other segments, unless the other
+// place is away; the error joins all failures. What it has done stays done.
 // It does nothing without Options.Tier, and fails with ErrShipping if another call runs. Readers and writers go on
 // meanwhile.
 func (o *objects) ShipSegments(ctx context.Context) error {
@@ -234,25 +236,27 @@ func (o *objects) ShipSegments(ctx context.Context) error {
 }
 
 func (t *tiers) pass(ctx context.Context) error {
-	if err := t.clean(ctx); err != nil {
-		return err
-	}
+	failed := t.clean(ctx) // a place may refuse to remove, and still take copies
 	for _, seg := range t.obj.Segments() {
 		if err := errors.Join(ctx.Err(), t.alive()); err != nil {
-			return err
+			return errors.Join(failed, err)
 		}
-		if seg.Sealed && !seg.Away && !t.copied(seg) {
-			if err := t.ship(ctx, seg); err != nil {
-				return fmt.Errorf("store: copy segment %d: %w", seg.ID, err)
+		if !seg.Sealed || seg.Away || t.copied(seg) {
+			continue
+		}
+		if err := t.ship(ctx, seg); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("store: copy segment %d: %w", seg.ID, err))
+			if errors.Is(err, blob.ErrAway) {
+				return failed
 			}
 		}
 	}
-	return errors.Join(t.recall(ctx), t.evict(ctx))
+	return errors.Join(failed, t.recall(ctx), t.evict(ctx))
 }
 
 // clean removes the copies of segments that were removed. Those of another incarnation stay: the store that this one
 // was restored from may need them.
-func (t *tiers) clean(ctx context.Context) error {
+func (t *tiers) clean(ctx context.Context) (failed error) {
 	t.mu.Lock()
 	rows := maps.Clone(t.rows)
 	t.mu.Unlock()
@@ -264,16 +268,19 @@ func (t *tiers) clean(ctx context.Context) error {
 		if !c.Gone {
 			continue
 		}
+		var err error
 		if c.Incarnation == t.incarnation {
-			if err := t.away.Remove(ctx, c.Name); err != nil {
-				return err
-			}
+			err = t.away.Remove(ctx, c.Name)
 		}
-		if err := t.drop(id); err != nil {
-			return err
+		if err == nil {
+			err = t.drop(id)
+		}
+		failed = errors.Join(failed, err)
+		if errors.Is(err, blob.ErrAway) || ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return failed
 }
 
 // copied reports whether a segment has a copy of this incarnation.
@@ -284,9 +291,6 @@ func (t *tiers) copied(seg object.SegmentInfo) bool {
 
 // ship copies a segment.
 func (t *tiers) ship(ctx context.Context, seg object.SegmentInfo) error {
-	t.mu.Lock()
-	t.shipping, t.removed = seg.ID, false
-	t.mu.Unlock()
 	from, err := t.obj.OpenSegment(seg.ID)
 	if errors.Is(err, object.ErrNotFound) {
 		return nil // it was rewritten
@@ -322,7 +326,7 @@ func (t *tiers) send(ctx context.Context, seg object.SegmentInfo, from object.So
 // record writes a row durably. If the segment was removed meanwhile, its copy goes too.
 func (t *tiers) record(id uint64, c layout.Copy) error {
 	t.mu.Lock()
-	c.Gone = c.Gone || t.removed
+	c.Gone = c.Gone || t.removed[id]
 	err := t.put(id, c)
 	t.mu.Unlock()
 	if err == nil {
@@ -359,7 +363,7 @@ func (t *tiers) recall(ctx context.Context) (failed error) {
 
 // evict evicts the segments that were read least recently, until the others fit into the cache and their device has the
 // floor of free space.
-func (t *tiers) evict(ctx context.Context) error {
+func (t *tiers) evict(ctx context.Context) (failed error) {
 	var list []object.SegmentInfo
 	var total int64
 	for _, seg := range t.obj.Segments() {
@@ -379,13 +383,16 @@ func (t *tiers) evict(ctx context.Context) error {
 		}
 		done, err := t.evictOne(ctx, seg.ID)
 		if err != nil {
-			return fmt.Errorf("store: evict segment %d: %w", seg.ID, err)
+			failed = errors.Join(failed, fmt.Errorf("store: evict segment %d: %w", seg.ID, err))
+			if errors.Is(err, blob.ErrAway) {
+				break
+			}
 		}
 		if done {
 			total -= seg.Size
 		}
 	}
-	return ctx.Err()
+	return errors.Join(failed, ctx.Err())
 }
 
 // evictOne evicts a segment if its copy is still there, and no backup or rewrite uses its file.

@@ -583,6 +583,127 @@ func TestRestoredStoreCopiesAgain(t *testing.T) {
 	m.must(m.s.Close())
 }
 
+// hooked calls fn before it writes the next blob, and refuses to remove any while keeps is set.
+type hooked struct {
+	blob.Place
+	fn    func()
+	keeps bool
+}
+
+// Write implements blob.Place.
+func (h *hooked) Write(ctx context.Context, dir string, from blob.Source, size int64, name func() string) error {
+	if fn := h.fn; fn != nil {
+		h.fn = nil
+		fn()
+	}
+	return h.Place.Write(ctx, dir, from, size, name)
+}
+
+// Remove implements blob.Place.
+func (h *hooked) Remove(ctx context.Context, names ...string) error {
+	if h.keeps {
+		return errors.New("403 AccessDenied")
+	}
+	return h.Place.Remove(ctx, names...)
+}
+
+// TestRewriteMeetsShip rewrites a segment while it is copied: before the copying begins the rewriting has marked the
+// segment and not removed it yet, or does both afterwards. Neither a row nor a copy of it stays.
+func TestRewriteMeetsShip(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for _, marked := range []bool{true, false} {
+		m := newTierModel(t, 0)
+		m.must(m.s.Close())
+		h := &hooked{Place: m.place.Place}
+		m.place.Place = h
+		m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+		m.create()
+		m.must(m.s.Objects().Seal())
+		m.destroy()
+		if marked {
+			m.must(m.s.tiers.leave(1))
+		}
+		h.fn = func() {
+			if !marked {
+				m.must(m.s.tiers.leave(1))
+			}
+			m.must(m.s.obj.Remove(1))
+		}
+		m.must(m.s.ShipSegments(ctx))
+		if c, ok := m.s.tiers.row(1); !ok || !c.Gone {
+			t.Errorf("marked before %v: row %v, gone %v", marked, ok, c.Gone)
+		}
+		m.must(m.s.ShipSegments(ctx))
+		if list, err := m.place.List(ctx, "segments/"); err != nil || len(list) != 0 {
+			t.Errorf("marked before %v: copies %v, %v", marked, list, err)
+		}
+		m.must(m.s.Close())
+		s, err := Open(m.f.Env, "data", crashOptions()) // as without the place
+		m.must(err)
+		m.must(s.Close())
+	}
+}
+
+// TestUnreadableSegment loses the file of a segment that has no copy yet. The other segments are copied and evicted.
+func TestUnreadableSegment(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := newTierModel(t, 0)
+	m.must(m.s.Close())
+	m.reopen(nil)
+	for range 3 {
+		m.create()
+		m.must(m.s.Objects().Seal())
+	}
+	m.must(m.f.FS.Remove("data/objects/" + object.FileName(1)))
+	if err := m.s.ShipSegments(ctx); err == nil || !strings.Contains(err.Error(), "copy segment 1: ") {
+		t.Errorf("error: %v", err)
+	}
+	if n := m.s.Objects().Stats().Away; n != 2 {
+		t.Errorf("%d segments are evicted", n)
+	}
+	m.must(m.s.Close())
+}
+
+// TestRemoveRefused lets the place refuse to remove copies. Segments are copied and evicted all the same, and copies of
+// removed ones go when the place permits it.
+func TestRemoveRefused(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := newTierModel(t, 0)
+	m.must(m.s.Close())
+	h := &hooked{Place: m.place.Place, keeps: true}
+	m.place.Place = h
+	m.reopen(nil)
+	for range 2 {
+		m.create()
+		m.must(m.s.Objects().Seal())
+	}
+	m.must(m.s.ShipSegments(ctx))
+	for range 2 {
+		m.destroy()
+	}
+	for range 3 {
+		_, err := m.s.Sweep(ctx, 100)
+		m.must(err)
+	}
+	_, err := m.s.Rewrite(ctx)
+	m.must(err)
+	m.create()
+	m.must(m.s.Objects().Seal())
+	if err := m.s.ShipSegments(ctx); err == nil || strings.Count(err.Error(), "403") != 2 {
+		t.Errorf("two copies could not be removed: %v", err)
+	}
+	if n := m.s.Objects().Stats().Away; n != 1 {
+		t.Errorf("%d segments are evicted", n)
+	}
+	h.keeps = false
+	m.must(m.s.ShipSegments(ctx))
+	m.sameNames()
+	m.must(m.s.Close())
+}
+
 // TestTierStatistics checks the statistics of copies.
 func TestTierStatistics(t *testing.T) {
 	t.Parallel()

@@ -159,6 +159,9 @@ func (r *restoring) whole(ctx context.Context, e *env.Env) error {
 	o := backup.RestoreOptions{Options: backup.Options{Extra: []string{config.FileName},
 		Keys: r.keys}, At: uint64(r.at), To: to,
 		Replace: r.replace, Store: storeOptions(e, &cfg, nil)}
+	if o.Store.Tier, err = tierOptions(e, &cfg); err != nil {
+		return err
+	}
 	tell := r.progress()
 	o.Progress = func(p backup.Progress) {
 		tell(admin.Progress{Stage: p.Stage, Done: p.Done, Text: "of " + admin.Size(p.Total).String()})
