@@ -257,7 +257,12 @@ func runBackup(ctx context.Context, c *Call, a *BackupTake) (Generation, error) 
 // thinAfter thins a configured place after a good backup. An error does not make the backup a failed one, which would
 // be repeated.
 func thinAfter(ctx context.Context, c *Call, dir string) {
-	if c.Backup.Policy == "" || !slices.Contains(c.Backup.Thinned, dir) {
+	// A setting may write a folder in another way than backupDir does.
+	thinned := slices.ContainsFunc(c.Backup.Thinned, func(p string) bool {
+		at, err := c.backupDir(p)
+		return p != "" && err == nil && at == dir
+	})
+	if c.Backup.Policy == "" || !thinned {
 		return
 	}
 	keep, err := backup.ParseKeep(c.Backup.Policy)

@@ -165,7 +165,7 @@ func TestBackupStatistics(t *testing.T) {
 func TestBackupThins(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	s.Backup.Policy, s.Backup.Thinned = "2d", []string{"", "backup"}
+	s.Backup.Policy, s.Backup.Thinned = "2d", []string{"", "./backup/"}
 	run := func(verb, args string) string {
 		t.Helper()
 		out, err := s.Run(context.Background(), note.System, verb, json.RawMessage(args), nil)
