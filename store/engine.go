@@ -35,6 +35,9 @@ func openEngine(s *Store) (*pebble.DB, error) {
 		Logger:                      engineLog{s},
 		EventListener:               s.engineEvents(cache.Size),
 	}
+	if s.opt.Still {
+		o.L0StopWritesThreshold = 1 << 30 // a write would wait for a compaction that does not come
+	}
 	if s.opt.KeepLog > 0 {
 		o.FS, o.Cleaner = keepingFS{s.env.FS, s.opt.KeepLog}, pebble.ArchiveCleaner{}
 	}

@@ -1,14 +1,18 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path"
 	"strings"
 	"testing"
+	"time"
 
 	"doublet/env"
+	"doublet/store/layout"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -68,5 +72,41 @@ func TestCaptureKeepsCutsOut(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestReplayIntoStill replays more than 24 memtables into an engine that does not compact.
+func TestReplayIntoStill(t *testing.T) {
+	t.Parallel()
+	f := env.Test(t)
+	o := crashOptions()
+	s, err := Open(f.Env, "data", o)
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Still, o.MemTableSize = true, 64<<10
+	done := make(chan error, 1)
+	go func() {
+		done <- Replay(f.Env, "data", o, func(apply func([]byte) error) error {
+			var b pebble.Batch
+			_ = b.Set(layout.MetaKey("large"), make([]byte, 100<<10), nil)
+			for range 40 {
+				if err := apply(bytes.Clone(b.Repr())); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the replay waits for a compaction")
 	}
 }

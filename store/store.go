@@ -82,7 +82,7 @@ type Options struct {
 	// Tier, if not nil, keeps copies of sealed object segments in another place. A store with evicted segments cannot
 	// be opened without it, unless it is Still.
 	Tier *Tier
-	// Still keeps the engine from compacting its tables, for a store that is only read.
+	// Still keeps the engine from compacting its tables, for a store that is only read, and replayed before.
 	Still bool
 	Stats *stat.Tree
 	// Confirm waits until a mate (another member of the cluster) has the changes up to a sequence. The store calls it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -298,6 +299,28 @@ func TestMomentRefused(t *testing.T) {
 		if !errors.Is(err, ErrNoMoment) || !strings.Contains(err.Error(), near.UTC().Format("15:04:05.999999999")) {
 			t.Errorf("%s: %v", at, err)
 		}
+	}
+}
+
+// TestMomentInterrupted ends the context while the archive is replayed.
+func TestMomentInterrupted(t *testing.T) {
+	t.Parallel()
+	r := newRecorded(t, 8)
+	r.turn()
+	r.base()
+	for range 5 {
+		r.second()
+		r.turn()
+	}
+	to := r.times[len(r.times)-1].at
+	r.end()
+	ctx, cancel := context.WithCancel(context.Background())
+	_, _, _, err := OpenMoment(ctx, r.f.Env, r.place, r.from, "data", to, storeOptions(), func(Progress) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error: %v", err)
+	}
+	if _, err := r.f.FS.Stat("data/" + ScratchName); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what was replayed stays: %v", err)
 	}
 }
 
