@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"doublet/env"
 	"doublet/note"
@@ -194,6 +195,54 @@ func TestEarly(t *testing.T) {
 	}
 	if s.Now().Seq <= before.Seq+earlyMax {
 		t.Errorf("the horizon is at %d", s.Now().Seq)
+	}
+}
+
+// TestEarlyIsInLog reads the log while the flush of one change waits, and the next one, which was acknowledged early,
+// is in memory only. The part that is read has both.
+func TestEarlyIsInLog(t *testing.T) {
+	t.Parallel()
+	f := env.TestRealTime(t)
+	g := &gateFS{FS: f.Env.FS}
+	f.Env.FS = g
+	o := crashOptions()
+	o.KeepLog = 1 << 30
+	s, err := Open(f.Env, "data", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	id, err := s.CreateDatabase(note.System, Create{Kind: "a", Ack: layout.AckEarly})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := s.NewestLog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := s.ReadLog(at, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.gate.Lock()
+	for range 2 {
+		if err := change(s, false, id); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(20 * time.Millisecond) // the flush begins, and waits
+	}
+	read := make(chan LogPart, 1)
+	go func() {
+		p, err := s.ReadLog(before.To, 1<<20)
+		if err != nil {
+			t.Error(err)
+		}
+		read <- p
+	}()
+	time.Sleep(20 * time.Millisecond)
+	g.gate.Unlock()
+	if p := <-read; len(p.Batches) != 2 || p.More {
+		t.Errorf("the log has %d changes of 2", len(p.Batches))
 	}
 }
 

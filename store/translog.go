@@ -238,6 +238,10 @@ func (l *transactionLog) ReadLog(from LogPosition, limit int) (p LogPart, err er
 		return p, err
 	}
 	defer l.dbs.leave()
+	// What was acknowledged early may be in memory only.
+	if err := l.hz.wait(l.hz.taken()); err != nil {
+		return p, err
+	}
 	list, err := l.logs()
 	if err != nil {
 		return p, err
