@@ -11,6 +11,7 @@ import (
 	"doublet/store/layout"
 	"doublet/store/object"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -29,6 +30,8 @@ type Moment struct {
 	// Horizon is a sequence that the moment certainly contains.
 	Horizon uint64
 	Format  uint64
+	// Mark is a random number that the log holds behind everything that the moment contains (MarkOfBatch).
+	Mark uint64
 
 	s *Store
 }
@@ -53,7 +56,7 @@ func (s *Store) Capture(ctx context.Context) (m *Moment, err error) {
 	}
 	s.keep.RLock()
 	m = &Moment{Index: s.env.FS.PathJoin(s.indexDir(), CheckpointName), Incarnation: s.incarnation,
-		Format: layout.FormatVersion, s: s}
+		Format: layout.FormatVersion, Mark: s.env.Uint64(), s: s}
 	defer func() {
 		if err != nil {
 			_ = m.Release() // the next Capture removes what is left
@@ -65,6 +68,9 @@ func (s *Store) Capture(ctx context.Context) (m *Moment, err error) {
 	m.Horizon = s.hz.durable()
 	if err := s.checkpoint(m.Index); err != nil {
 		return nil, err
+	}
+	if err := s.eng.Set(layout.MetaKey(metaMark), uint64Bytes(m.Mark), pebble.Sync); err != nil {
+		return nil, s.die(err)
 	}
 	m.Segments = s.obj.Durable()
 	return m, nil

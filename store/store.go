@@ -181,6 +181,7 @@ const (
 	metaNumber      = "number"
 	metaBranches    = "branches"
 	metaBreaks      = "breaks"
+	metaMark        = "mark"
 )
 
 // Open opens the store in dir, and creates it if there is none. It fails if another process has the store open.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"doublet/store/layout"
 	"doublet/store/object"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -194,6 +195,23 @@ func TimeOfBatch(b []byte) (time.Time, error) {
 		}
 	}
 	return time.Time{}, nil
+}
+
+// MarkOfBatch returns the mark of a moment (Capture) that an encoded batch sets, or 0 if it sets none.
+func MarkOfBatch(b []byte) (uint64, error) {
+	if len(b) < batchrepr.HeaderLen {
+		return 0, fmt.Errorf("%w: a batch of %d bytes", ErrDamaged, len(b))
+	}
+	for r := batchrepr.Read(b); len(r) > 0; {
+		kind, key, v, ok, err := r.Next()
+		if err != nil || !ok {
+			return 0, fmt.Errorf("%w: batch: %w", ErrDamaged, errors.Join(err, errTorn(ok)))
+		}
+		if kind == pebble.InternalKeyKindSet && string(key) == string(layout.MetaKey(metaMark)) && len(v) == 8 {
+			return binary.BigEndian.Uint64(v), nil
+		}
+	}
+	return 0, nil
 }
 
 func errTorn(ok bool) error {

@@ -37,6 +37,8 @@ type Point struct {
 	Step uint64 `json:"step"`
 	// Captured is the time at which the backup's moment was complete. The archive restores later moments from it.
 	Captured time.Time `json:"captured"`
+	// Mark is that of the backup's moment: what the backup contains precedes it in the log. 0: an older backup.
+	Mark uint64 `json:"mark,omitempty"`
 }
 
 // Range is a range of moments that can be restored, both ends included.
@@ -204,17 +206,16 @@ type Target interface {
 	Batch(b []byte) error
 }
 
-// Replay reads the archive from p up to a moment, both in a Range. progress is told of the bytes read; it may be nil.
+// Replay reads the archive from p up to the first batch that is later than a moment and after the mark of p. What
+// precedes the mark may already be in the backup, so all of it is applied, also if the clock showed later times then.
+// It fails with ErrNoMoment if the mark is not archived. progress is told of the bytes read; it may be nil.
 func (a *Archive) Replay(ctx context.Context, p *Point, to time.Time, into Target,
 	progress func(done, total int64)) error {
-	steps, err := a.steps(p, to)
+	steps, total, err := a.steps(p, to)
 	if err != nil {
 		return err
 	}
-	var total, done int64
-	for _, n := range steps {
-		total += n.blob.Size
-	}
+	mark, done := p.Mark, int64(0)
 	for _, n := range steps {
 		s, err := a.read(ctx, p.Timeline, n)
 		if err != nil {
@@ -225,7 +226,7 @@ func (a *Archive) Replay(ctx context.Context, p *Point, to time.Time, into Targe
 		}
 		ended := false
 		for _, b := range s.batches {
-			if ended, err = apply(b, to, into); ended || err != nil {
+			if ended, err = apply(b, &mark, to, into); ended || err != nil {
 				break
 			}
 		}
@@ -233,32 +234,49 @@ func (a *Archive) Replay(ctx context.Context, p *Point, to time.Time, into Targe
 			return err
 		}
 		if done += n.blob.Size; progress != nil {
-			progress(done, total)
+			progress(done, max(done, total))
 		}
+	}
+	if mark != 0 {
+		return fmt.Errorf("%w: the log up to the end of the backup is not archived", ErrNoMoment)
 	}
 	return nil
 }
 
-// apply applies a batch, unless it is later than a time.
-func apply(b []byte, to time.Time, into Target) (later bool, err error) {
-	t, err := store.TimeOfBatch(b)
-	if err != nil || t.After(to) {
-		return true, err
+// apply applies a batch, unless it is later than a time and no mark is awaited. The batch that sets the mark makes it
+// 0.
+func apply(b []byte, mark *uint64, to time.Time, into Target) (later bool, err error) {
+	if *mark == 0 {
+		t, err := store.TimeOfBatch(b)
+		if err != nil || t.After(to) {
+			return true, err
+		}
+		return false, into.Batch(b)
+	}
+	set, err := store.MarkOfBatch(b)
+	if err != nil {
+		return false, err
+	}
+	if set == *mark {
+		*mark = 0
 	}
 	return false, into.Batch(b)
 }
 
-// steps returns the steps to read for a moment.
-func (a *Archive) steps(p *Point, to time.Time) ([]named, error) {
+// steps returns the steps from which a moment is replayed, and the bytes of those that are read unless the clock was
+// set back: their times do not go back with it.
+func (a *Archive) steps(p *Point, to time.Time) (steps []named, bytes int64, err error) {
 	r, ok := a.Range(p)
 	if !ok || to.Before(r.From) || to.After(r.To) {
-		return nil, fmt.Errorf("%w: %s", ErrNoMoment, to.Format(time.RFC3339Nano))
+		return nil, 0, fmt.Errorf("%w: %s", ErrNoMoment, to.Format(time.RFC3339Nano))
 	}
-	steps, _ := a.find(p.Timeline).after(p.Step)
-	if i := slices.IndexFunc(steps, func(n named) bool { return n.through > nanos(to) }); i >= 0 {
-		steps = steps[:i+1]
+	steps, _ = a.find(p.Timeline).after(p.Step)
+	for _, n := range steps {
+		if bytes += n.blob.Size; n.through > nanos(to) {
+			break
+		}
 	}
-	return steps, nil
+	return steps, bytes, nil
 }
 
 // read reads and verifies a step.

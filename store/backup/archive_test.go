@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -322,6 +323,54 @@ func TestMomentInterrupted(t *testing.T) {
 	if _, err := r.f.FS.Stat("data/" + ScratchName); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what was replayed stays: %v", err)
 	}
+}
+
+// shifted is a clock that can be set.
+type shifted struct {
+	env.Clock
+	by atomic.Int64
+}
+
+// Now implements env.Clock.
+func (s *shifted) Now() time.Time { return s.Clock.Now().Add(time.Duration(s.by.Load())) }
+
+// TestClockSetBack sets the clock back by 30 s before a backup. The backup holds changes with times later than it. They
+// are in what is restored from it, and of later changes those up to the moment. A backup whose end is not archived yet
+// restores nothing.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	r := newRecorded(t, 1)
+	clock := &shifted{Clock: r.f.Env.Clock}
+	r.f.Env.Clock = clock
+	r.turn()
+	r.base()
+	change := func() doneAt {
+		r.steps(2, r.rng.Uint64())
+		d := doneAt{clock.Now(), r.done()}
+		r.f.Time.Advance(time.Second)
+		return d
+	}
+	for range 30 {
+		change()
+	}
+	r.turn()
+	clock.by.Store(int64(-30 * time.Second))
+	r.f.Time.Advance(5 * time.Second)
+	change()
+	r.base()
+	between := change()
+	_, err := Restore(context.Background(), r.f.Env, r.place, "early", RestoreOptions{To: between.at,
+		Store: storeOptions()})
+	if !errors.Is(err, ErrNoMoment) {
+		t.Errorf("before the archive has the end of the backup: %v", err)
+	}
+	r.turn()
+	last := change()
+	r.f.Time.Advance(time.Minute)
+	change()
+	r.end()
+	r.restore(between)
+	r.restore(last)
 }
 
 // TestTargetAway lets the target fail for an hour. What happened in that hour can be restored afterwards.

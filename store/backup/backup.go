@@ -134,7 +134,7 @@ func (t *taking) take(ctx context.Context) (g Generation, err error) {
 		return g, fmt.Errorf("backup: %w", err)
 	}
 	if point != nil {
-		point.Captured = e.Clock.Now().UTC()
+		point.Captured, point.Mark = e.Clock.Now().UTC(), m.Mark
 	}
 	defer func() { err = errors.Join(err, m.Release()) }()
 	t.alive = m.Alive
