@@ -85,7 +85,7 @@ func (j *Job) openBackup(ctx context.Context, a *Backup) (s *store.Store, g back
 		}
 		return s, g, s.Close, nil
 	}
-	return backup.OpenMoment(ctx, j.env, a.Dir, a.Keys, j.store.Places().Data, a.To, o, func(p backup.Progress) {
+	return backup.OpenMoment(ctx, j.env, a.Dir, a.Keys, j.store, a.To, o, func(p backup.Progress) {
 		j.progress(Progress{Stage: p.Stage, Done: p.Done, Bytes: p.Total})
 	})
 }

@@ -196,6 +196,12 @@ func Nearest(ranges []Range, at time.Time) (before, after time.Time) {
 	return before, after
 }
 
+// Size returns the bytes of the steps that Replay reads for a moment, as they are stored.
+func (a *Archive) Size(p *Point, to time.Time) (int64, error) {
+	_, n, err := a.steps(p, to)
+	return n, err
+}
+
 // Target receives what a replay reads.
 type Target interface {
 	// Segment receives a part of an object segment. A part from 0 on replaces the segment. Parts may overlap what the

@@ -316,12 +316,57 @@ func TestMomentInterrupted(t *testing.T) {
 	to := r.times[len(r.times)-1].at
 	r.end()
 	ctx, cancel := context.WithCancel(context.Background())
-	_, _, _, err := OpenMoment(ctx, r.f.Env, r.place, r.from, "data", to, storeOptions(), func(Progress) { cancel() })
+	_, _, _, err := OpenMoment(ctx, r.f.Env, r.place, r.from, r.s, to, storeOptions(), func(Progress) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error: %v", err)
 	}
 	if _, err := r.f.FS.Stat("data/" + ScratchName); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what was replayed stays: %v", err)
+	}
+}
+
+// TestMomentLeavesFloor opens a moment while the device has too little room, from the start and then during the replay.
+// It is refused, and what it wrote is removed.
+func TestMomentLeavesFloor(t *testing.T) {
+	t.Parallel()
+	o := archivedOptions()
+	o.FloorBytes, o.FloorPercent = 64<<20, -1
+	r := newRecordedWith(t, 9, o)
+	r.turn()
+	r.base()
+	for range 20 {
+		r.steps(10, r.rng.Uint64())
+		r.f.Time.Advance(time.Second)
+		r.turn()
+	}
+	to := r.f.Time.Now()
+	r.end()
+	floor := o.FloorBytes + spare
+	open := func(tell func(Progress)) error {
+		_, _, release, err := OpenMoment(context.Background(), r.f.Env, r.place, r.from, r.s, to, storeOptions(), tell)
+		if err == nil {
+			err = release()
+		}
+		if _, serr := r.f.FS.Stat("data/" + ScratchName); !errors.Is(serr, fs.ErrNotExist) {
+			t.Errorf("what was replayed stays: %v", serr)
+		}
+		return err
+	}
+	r.f.Faults.SetSpace(floor + 64<<10)
+	if err := open(func(Progress) { t.Error("the replay began") }); !errors.Is(err, store.ErrNoSpace) {
+		t.Errorf("too little from the start: %v", err)
+	}
+	steps := 0
+	r.f.Faults.SetSpace(floor + 1<<30)
+	if err := open(func(Progress) { steps++ }); err != nil {
+		t.Error(err)
+	}
+	met := 0
+	if err := open(func(Progress) {
+		met++
+		r.f.Faults.SetSpace(floor - 1)
+	}); !errors.Is(err, store.ErrNoSpace) || met == 0 || met >= steps {
+		t.Errorf("too little after the first step: %d of %d steps, %v", met, steps, err)
 	}
 }
 

@@ -108,17 +108,67 @@ type segmentSet interface {
 	add(id uint64, n int64, content []byte) error
 }
 
+// headroom is the free space that a replay leaves on the devices of some folders. The engine ends the process when a
+// device is full.
+type headroom struct {
+	fs    env.FS
+	dirs  []string
+	floor func(total uint64) uint64
+	// unchecked is the number of bytes that were written since the space was looked at.
+	unchecked int
+}
+
+const (
+	// spare is the space above the floor for what the engine writes after a check: four memtables and their log.
+	spare = 128 << 20
+	// checkEvery is the number of bytes between two checks.
+	checkEvery = 1 << 20
+)
+
+// has returns store.ErrNoSpace if there is too little room for n more bytes.
+func (h *headroom) has(n uint64) error {
+	for _, dir := range h.dirs {
+		u, err := h.fs.GetDiskUsage(dir)
+		if err != nil {
+			continue // the file system cannot report its usage
+		}
+		if left := h.floor(u.TotalBytes) + spare; u.AvailBytes < left+n {
+			return fmt.Errorf("%w: the restore to a moment needs %d bytes, %s has %d, of which %d stay free",
+				store.ErrNoSpace, n, dir, u.AvailBytes, left)
+		}
+	}
+	return nil
+}
+
+// write checks from time to time that there is room. It is called before n bytes are written.
+func (h *headroom) write(n int) error {
+	if h.unchecked += n; h.unchecked < checkEvery {
+		return nil
+	}
+	h.unchecked = 0
+	return h.has(checkEvery)
+}
+
 // replaying receives what an archive replays. It implements archive.Target.
 type replaying struct {
 	segmentSet
+	room  *headroom
 	apply func(batch []byte) error
 }
 
 // Batch implements archive.Target.
-func (p *replaying) Batch(b []byte) error { return p.apply(b) }
+func (p *replaying) Batch(b []byte) error {
+	if err := p.room.write(len(b)); err != nil {
+		return err
+	}
+	return p.apply(b)
+}
 
 // Segment implements archive.Target.
 func (p *replaying) Segment(id uint64, key string, from int64, content []byte) error {
+	if err := p.room.write(len(content)); err != nil {
+		return err
+	}
 	n, have, err := p.size(id)
 	none := errors.Is(err, fs.ErrNotExist)
 	switch {
@@ -141,12 +191,12 @@ func (p *replaying) Segment(id uint64, key string, from int64, content []byte) e
 	return nil
 }
 
-// replay brings the store with the given folders from a generation to a moment.
+// replay brings the store with the given folders from a generation to a moment, and leaves headroom.
 func replay(ctx context.Context, e *env.Env, a *archive.Archive, g *Generation, to time.Time, at store.Places,
-	o store.Options, into segmentSet, tell func(Progress)) error {
+	o store.Options, into segmentSet, room *headroom, tell func(Progress)) error {
 	o.IndexDir, o.SegmentsDir, o.LogDir = at.Index, at.Segments, ""
 	return store.Replay(e, at.Data, o, func(apply func([]byte) error) error {
-		return a.Replay(ctx, g.Archive, to, &replaying{into, apply}, progressOf(tell, "replay"))
+		return a.Replay(ctx, g.Archive, to, &replaying{into, room, apply}, progressOf(tell, "replay"))
 	})
 }
 
@@ -201,9 +251,9 @@ func appendFile(files env.FS, path string, n int64, content []byte) error {
 const ScratchName = "moment"
 
 // OpenMoment opens the store as of a moment, like Open does for a generation. What the archive adds to the generation
-// is written to a folder within the data folder data; release closes the store and removes it. ErrBusy means that
-// another OpenMoment uses the folder.
-func OpenMoment(ctx context.Context, e *env.Env, dir string, keys blob.Keys, data string, to time.Time,
+// is written to a folder within the data folder of the store beside; release closes the store and removes it. ErrBusy
+// means that another OpenMoment uses the folder, store.ErrNoSpace that the floor of beside does not leave enough room.
+func OpenMoment(ctx context.Context, e *env.Env, dir string, keys blob.Keys, beside *store.Store, to time.Time,
 	o store.Options, tell func(Progress)) (s *store.Store, g Generation, release func() error, err error) {
 	r, err := openRepository(ctx, e, dir, keys, false)
 	if err != nil {
@@ -213,20 +263,29 @@ func OpenMoment(ctx context.Context, e *env.Env, dir string, keys blob.Keys, dat
 	if err != nil {
 		return nil, g, nil, err
 	}
+	data := beside.Places().Data
+	room := &headroom{fs: e.FS, dirs: []string{data}, floor: beside.FloorOf}
+	size, err := a.Size(g.Archive, to)
+	if err == nil {
+		err = room.has(uint64(size))
+	}
+	if err != nil {
+		return nil, g, nil, err
+	}
 	lock, err := e.FS.Lock(e.FS.PathJoin(data, ScratchName+".lock"))
 	if err != nil {
 		return nil, g, nil, fmt.Errorf("%w: another restore to a moment is under way: %w", ErrBusy, err)
 	}
 	scratch := e.FS.PathJoin(data, ScratchName)
 	clear := func() error { return errors.Join(e.FS.RemoveAll(scratch), lock.Close()) }
-	if s, err = r.openMoment(ctx, a, &g, to, scratch, o, tell); err != nil {
+	if s, err = r.openMoment(ctx, a, &g, to, scratch, o, room, tell); err != nil {
 		return nil, g, nil, errors.Join(err, clear())
 	}
 	return s, g, func() error { return errors.Join(s.Close(), clear()) }, nil
 }
 
 func (r *repository) openMoment(ctx context.Context, a *archive.Archive, g *Generation, to time.Time, scratch string,
-	o store.Options, tell func(Progress)) (*store.Store, error) {
+	o store.Options, room *headroom, tell func(Progress)) (*store.Store, error) {
 	if err := r.env.FS.RemoveAll(scratch); err != nil {
 		return nil, fmt.Errorf("backup: open: %w", err)
 	}
@@ -242,7 +301,7 @@ func (r *repository) openMoment(ctx context.Context, a *archive.Archive, g *Gene
 	if err := m.MkdirAll(tails.tails, 0o700); err != nil {
 		return nil, fmt.Errorf("backup: open: %w", err)
 	}
-	if err := replay(ctx, &inside, a, g, to, at, o, tails, tell); err != nil {
+	if err := replay(ctx, &inside, a, g, to, at, o, tails, room, tell); err != nil {
 		return nil, err
 	}
 	s, err := store.Open(&inside, scratch, o)

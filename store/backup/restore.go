@@ -279,7 +279,9 @@ func (s *restore) replay(log *archive.Archive, g *Generation) error {
 	fs := s.env.FS
 	at := store.Places{Data: s.at.Data, Index: fs.PathJoin(s.at.Index, staged),
 		Segments: fs.PathJoin(s.at.Segments, staged)}
-	err := replay(s.ctx, s.env, log, g, s.o.To, at, s.o.Store, &segmentFiles{fs, at.Segments}, s.o.Progress)
+	none := func(uint64) uint64 { return 0 } // the server does not run: there is no floor
+	room := &headroom{fs: fs, dirs: []string{at.Index, at.Segments}, floor: none}
+	err := replay(s.ctx, s.env, log, g, s.o.To, at, s.o.Store, &segmentFiles{fs, at.Segments}, room, s.o.Progress)
 	return errors.Join(err, syncDir(fs, at.Index), syncDir(fs, at.Segments))
 }
 

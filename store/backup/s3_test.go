@@ -319,7 +319,7 @@ func TestS3OpenMoment(t *testing.T) {
 	r.end()
 	d := r.times[10]
 	open := func(k blob.Keys) (*store.Store, func() error, error) {
-		s, _, release, err := OpenMoment(context.Background(), r.f.Env, r.place, k, "data", d.at, storeOptions(),
+		s, _, release, err := OpenMoment(context.Background(), r.f.Env, r.place, k, r.s, d.at, storeOptions(),
 			func(Progress) {})
 		return s, release, err
 	}
