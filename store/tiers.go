@@ -291,6 +291,12 @@ func (t *tiers) copied(seg object.SegmentInfo) bool {
 
 // ship copies a segment.
 func (t *tiers) ship(ctx context.Context, seg object.SegmentInfo) error {
+	t.mu.Lock()
+	removed := t.removed[seg.ID]
+	t.mu.Unlock()
+	if removed {
+		return nil // its file stayed by a fault of the disk
+	}
 	from, err := t.obj.OpenSegment(seg.ID)
 	if errors.Is(err, object.ErrNotFound) {
 		return nil // it was rewritten

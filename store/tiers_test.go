@@ -623,15 +623,13 @@ func TestRewriteMeetsShip(t *testing.T) {
 		m.destroy()
 		if marked {
 			m.must(m.s.tiers.leave(1))
-		}
-		h.fn = func() {
-			if !marked {
-				m.must(m.s.tiers.leave(1))
-			}
+			m.must(m.s.ShipSegments(ctx))
 			m.must(m.s.obj.Remove(1))
+		} else {
+			h.fn = func() { m.must(errors.Join(m.s.tiers.leave(1), m.s.obj.Remove(1))) }
+			m.must(m.s.ShipSegments(ctx))
 		}
-		m.must(m.s.ShipSegments(ctx))
-		if c, ok := m.s.tiers.row(1); !ok || !c.Gone {
+		if c, ok := m.s.tiers.row(1); ok == marked || ok && !c.Gone {
 			t.Errorf("marked before %v: row %v, gone %v", marked, ok, c.Gone)
 		}
 		m.must(m.s.ShipSegments(ctx))
