@@ -162,16 +162,16 @@ func (sub *Submission) accepts() bool {
 		!slices.ContainsFunc(sub.Recipients, func(r Recipient) bool { return r.Params.Transit != "" })
 }
 
-// alwaysArrives reports whether all recipients are postmaster or abuse addresses.
+// alwaysArrives reports whether all recipients are postmaster or abuse addresses of this domain.
 func (sub *Submission) alwaysArrives() bool {
-	return !slices.ContainsFunc(sub.Recipients, func(r Recipient) bool { return !AlwaysArrives(r.To) })
+	return !slices.ContainsFunc(sub.Recipients, func(r Recipient) bool { return r.Outside || !AlwaysArrives(r.To) })
 }
 
 // message returns the facts of a submission for rules.
 func (m *MailRules) message(ctx context.Context, sub *Submission) *mailrule.Message {
 	x := &mailrule.Message{To: make([]string, len(sub.Recipients)), SignedIn: sub.Submitter != nil, Junk: sub.Junk,
 		Held: sub.Hold != "", Authenticated: sub.Proven, Unauthenticated: sub.Checked && !sub.Proven,
-		Forged: sub.Unproven, Raw: sub.Message}
+		Forged: sub.Unproven, Arrives: sub.alwaysArrives(), Raw: sub.Message}
 	if !sub.From.IsNull() {
 		x.From = sub.From.String()
 	}
@@ -258,9 +258,6 @@ func (m *MailRules) carryOut(ctx context.Context, s *Depositor, t *ruleTable, su
 	out *mailrule.Outcome) (*Submission, error) {
 	if len(out.Matched) == 0 {
 		return sub, nil
-	}
-	if out.Refuse != "" && sub.alwaysArrives() {
-		return sub, nil // mail only for postmaster and abuse
 	}
 	for _, r := range out.Matched {
 		t.matches[t.ids[r]].Add(1)

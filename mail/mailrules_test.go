@@ -47,12 +47,11 @@ func addressed(short string) func(*directory.PersonSpec) {
 }
 
 // TestMailRuleRefuses checks that a refused message leaves nothing, that rules take effect and end without a restart,
-// and that mail only for postmaster is accepted.
+// and that mail only for postmaster here is accepted, with the actions of the other rules.
 func TestMailRuleRefuses(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
-	alice := w.person("alice", addressed("alice"))
-	w.person("post", addressed("postmaster"))
+	alice, post := w.person("alice", addressed("alice")), w.person("post", addressed("postmaster"))
 	r := w.rule("hello", `{"when":{"subject":["hello"]},"do":{"refuse":"Not here"}}`)
 	before := w.recipes()
 	results := make([]error, 2)
@@ -65,8 +64,18 @@ func TestMailRuleRefuses(t *testing.T) {
 	if w.recipes() != before {
 		t.Error("the refused message was stored")
 	}
+	// Anyone can have a mailbox abuse in another domain.
+	out := w.sent(alice, "From: alice@example.com\r\nSubject: hello\r\n\r\nhello\r\n", "abuse+x@evil.example")
+	if _, err = w.Deposits.Deposit(bg, out, nil); replyCode(err) != "550 5.7.1" {
+		t.Error(err)
+	}
+	w.queue(0)
+	w.rule("move", `{"when":{"to":["postmaster@example.com"]},"do":{"move":"Notices"}}`)
 	w.deposit(w.from("eve@far.example", "postmaster@example.com"))
-	w.shows("Mail.Rules.Matched = 1", "Mail.Rules.Refused = 1", "Mail.Rules.Matches = hello=1")
+	if n := w.folder(post, "Notices"); n != 1 {
+		t.Errorf("%d messages of postmaster are in the folder of the second rule", n)
+	}
+	w.shows("Mail.Rules.Matched = 3", "Mail.Rules.Refused = 2", "Mail.Rules.Matches = hello=2; move=1")
 	_, err = w.people.MailRules.Set(bg, note.System, r.ID,
 		func(f *directory.MailRuleFields) error { f.Off = true; return nil })
 	w.ok(err)
@@ -80,7 +89,7 @@ func TestMailRuleRefuses(t *testing.T) {
 	own.Received, own.Answer = nil, AnswerNone
 	w.deposit(own)
 	w.has(alice, 2)
-	if s, err := w.Rules.State(bg); err != nil || s[r.ID].Matches != 1 {
+	if s, err := w.Rules.State(bg); err != nil || s[r.ID].Matches != 2 {
 		t.Errorf("%+v %v", s, err)
 	}
 }

@@ -17,6 +17,8 @@ type Message struct {
 	From    string
 	To      []string
 	Outside bool
+	// Arrives is set if no rule may refuse the message: it is only for postmaster or abuse here.
+	Arrives bool
 	// SignedIn is set if the client signed in.
 	SignedIn bool
 	// Junk and Held are verdicts of filters. Authenticated is set if the author was verified, Unauthenticated if that

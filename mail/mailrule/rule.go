@@ -135,7 +135,7 @@ func (s *Set) Run(m *Message) (out Outcome) {
 		return out
 	}
 	for _, r := range s.rules {
-		if !r.matches(m) {
+		if m.Arrives && r.do.Refuse != "" || !r.matches(m) {
 			continue
 		}
 		out.Matched = append(out.Matched, r)

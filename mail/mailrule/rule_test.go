@@ -115,7 +115,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestActions tests how the actions of several rules are combined.
+// TestActions tests how the actions of several rules are combined, also for a message that no rule may refuse.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -146,6 +146,20 @@ func TestActions(t *testing.T) {
 		if got := strings.Join(out.Lines(), "; "); got != x.want {
 			t.Errorf("%s: %q, want %q", x.do, got, x.want)
 		}
+	}
+	var rules []*mailrule.Rule
+	for _, do := range []string{`{"journal":true}`, `{"refuse":"no"}`, `{"move":"A"}`} {
+		f, err := mailrule.Parse(`{"do":` + do + `}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules = append(rules, mailrule.Compile(do, f))
+	}
+	m := facts()
+	m.Arrives = true
+	out := mailrule.NewSet(rules).Run(m)
+	if got := strings.Join(out.Lines(), "; "); got != "journal; move: A" || len(out.Matched) != 2 {
+		t.Errorf("a message that arrives: %q, %d rules", got, len(out.Matched))
 	}
 }
 
