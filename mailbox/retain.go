@@ -115,16 +115,52 @@ func (t *retaining) due(n *layout.Note) (out retention.Choice, places []retentio
 	return out, places, ok && out.Due <= t.now
 }
 
-// keeps reports whether a policy keeps a deleted message, which is in a bin alone: by the folders that it goes back to.
+// keeps reports whether a policy keeps a deleted message, which is in a bin alone: by the folders that it goes back to,
+// and by those that it was in last, which may be the Trash or deleted folders. Days in the Trash count from the time at
+// which it left the Trash, because the time at which it came there is not known any more.
 func (t *retaining) keeps(n *layout.Note, bin *layout.Folder) bool {
 	if len(t.x.Policies) == 0 {
 		return false
 	}
+	in, _ := n.Member(bin.Note)
 	var places []retention.Place
 	for _, h := range origin(t.r, n, bin) {
 		places = append(places, retention.Place{Folder: t.number[h.Note]})
 	}
+	_, began := n.State.Get(note.Member, string(bin.UNID[:]))
+	var last note.Stamp // at which it left the last folder other than the Trash
+	gone := false       // that folder was deleted
+	for _, it := range n.State {
+		if it.Kind != note.Member || it.Value != note.Off {
+			continue
+		}
+		at, ok := t.place(it.Key)
+		if !ok {
+			continue
+		}
+		if began.Less(it.Stamp) {
+			places = append(places, retention.Place{Folder: at, Since: in.Saved})
+		}
+		if last.Less(it.Stamp) && (at == retention.Gone || !t.folders[at].Trash) {
+			last, gone = it.Stamp, at == retention.Gone
+		}
+	}
+	if gone {
+		places = append(places, retention.Place{Folder: retention.Gone})
+	}
 	return t.choose.KeptUntil(t.message(n, places)) > t.now
+}
+
+// place returns the number of the folder with a UNID, retention.Gone if it was deleted or is being deleted. ok is false
+// for a folder that is not one of mail.
+func (t *retaining) place(unid string) (at int, ok bool) {
+	for _, h := range t.r.AllFolders() {
+		if string(h.UNID[:]) == unid && !strings.HasPrefix(h.Name, doomed) {
+			at, ok = t.number[h.Note]
+			return at, ok
+		}
+	}
+	return retention.Gone, true
 }
 
 // message returns the properties of a message that policies test.

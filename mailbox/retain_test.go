@@ -364,3 +364,52 @@ func TestRetainKeep(t *testing.T) {
 	w.f.Time.Advance(24 * time.Hour)
 	left(keep, 1)
 }
+
+// TestRetainKeepGone checks that a policy keeps what was in a folder that the person has deleted since: with it, before
+// it, or through the Trash; and what was deleted from the Trash, from that time on.
+func TestRetainKeepGone(t *testing.T) {
+	t.Parallel()
+	w := newWorldOn(t, env.Test(t), 0)
+	_, err := w.mf.Create(w.ctx, "Contracts", "")
+	w.must(err)
+	keep := &mailbox.Retention{Policies: []retention.Policy{
+		{Folders: []string{"Contracts"}, Days: 500, Action: retention.Keep},
+		{Folders: []string{"Trash"}, Days: 100, Action: retention.Keep}}}
+	left := func(purged, want int) {
+		t.Helper()
+		n, err := w.svc.PurgeRecoverable(w.ctx, w.db, keep)
+		w.must(err)
+		if got := w.recoverable(); n != purged || got != want {
+			t.Errorf("%d purged, %d can be recovered; want %d and %d", n, got, purged, want)
+		}
+	}
+	move := func(from string, uid uint32, to string) {
+		t.Helper()
+		_, err := w.open(from).Move(w.ctx, mailbox.Set{{Start: uid, Stop: uid}}, true, to)
+		w.must(err)
+	}
+	empty := func(folder string) {
+		t.Helper()
+		uids, err := w.open(folder).UIDs(w.ctx)
+		w.must(err)
+		w.must(w.open(folder).Settle(w.ctx, nil, uids))
+	}
+	move("Contracts", w.aged("Contracts", "through the Trash", 10), "Trash")
+	move("Contracts", w.aged("Contracts", "moved away", 10), "INBOX")
+	empty("Trash")
+	empty("INBOX")
+	uid := w.aged("Contracts", "alone", 10)
+	w.must(w.open("Contracts").Settle(w.ctx, nil, []uint32{uid}))
+	w.aged("Contracts", "with the folder", 10)
+	w.must(w.mf.Delete(w.ctx, "Contracts"))
+	w.aged("Trash", "trash", 90)
+	empty("Trash")
+	w.f.Time.Advance(keepDeleted + 24*time.Hour)
+	left(1, 4) // moved away
+	w.f.Time.Advance(100*24*time.Hour - keepDeleted)
+	left(1, 3) // trash
+	w.f.Time.Advance(388 * 24 * time.Hour)
+	left(0, 3) // 499 days old
+	w.f.Time.Advance(24 * time.Hour)
+	left(3, 0)
+}

@@ -15,9 +15,13 @@ type Folder struct {
 
 // Place is a folder that a message is in. Since is the time at which it came there, in Unix seconds.
 type Place struct {
-	Folder int // number in the folders of the Chooser
+	Folder int // number in the folders of the Chooser, or Gone
 	Since  int64
 }
+
+// Gone is the Place.Folder of a folder that was deleted. Its name is not known, so KeptUntil takes it for covered by
+// every policy. Choose does not accept it.
+const Gone = -1
 
 // Message holds the properties of a message that policies test. Delivered is its time of delivery, in Unix seconds.
 type Message struct {
@@ -38,6 +42,7 @@ type Chooser struct {
 	policies []Policy
 	folders  []Folder
 	covers   [][]int // the policies that cover each folder
+	every    []int   // all policies
 	shortest int64   // days of the first policy that could act, in seconds
 }
 
@@ -47,6 +52,7 @@ func NewChooser(policies []Policy, folders []Folder) *Chooser {
 	c := &Chooser{policies: policies, folders: folders, covers: make([][]int, len(folders)), shortest: MaxDays * day}
 	for i := range policies {
 		p := &policies[i]
+		c.every = append(c.every, i)
 		if p.Action.Removes() {
 			c.shortest = min(c.shortest, int64(p.Days)*day)
 		}
@@ -148,9 +154,13 @@ func (c *Chooser) before(a, b Choice) bool {
 func (c *Chooser) KeptUntil(m *Message) (until int64) {
 	for i := range m.Places {
 		at := &m.Places[i]
-		for _, n := range c.covers[at.Folder] {
+		f, covers := &Folder{}, c.every
+		if at.Folder != Gone {
+			f, covers = &c.folders[at.Folder], c.covers[at.Folder]
+		}
+		for _, n := range covers {
 			if p := &c.policies[n]; !p.Action.Removes() && p.labelled(m) {
-				until = max(until, p.due(m, at, &c.folders[at.Folder]))
+				until = max(until, p.due(m, at, f))
 			}
 		}
 	}

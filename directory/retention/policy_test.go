@@ -185,7 +185,8 @@ func TestKeptUntil(t *testing.T) {
 		m    *Message
 		want int64
 	}{{in("Lists"), 0}, {in("INBOX"), 90}, {in("INBOX,Lists", "$flagged"), 90}, {in("Lists", "invoice"), 100},
-		{in("INBOX", "invoice"), 100}, {in("Junk"), 500}, {&Message{}, 0}} {
+		{in("INBOX", "invoice"), 100}, {in("Junk"), 500}, {&Message{}, 0},
+		{&Message{Places: []Place{{Folder: Gone}}, Labelled: func(string) bool { return false }}, 500}} {
 		if got := c.KeptUntil(x.m); got != x.want*day {
 			t.Errorf("%+v is kept until day %d, want %d", x.m.Places, got/day, x.want)
 		}
