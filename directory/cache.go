@@ -11,7 +11,7 @@ import (
 // cacheKey identifies a lookup.
 type cacheKey struct {
 	// By text: 'a' address, 'n' name, 'k' hash of an app password, 'm' records of an index key. By id: 'p' person,
-	// 't' target, 'w' who, 'r' record.
+	// 't' target, 'w' who, 'g' all groups, 'r' record.
 	kind byte
 	text string
 	id   note.UNID
@@ -22,6 +22,7 @@ type answer struct {
 	target Target
 	person *Person
 	who    *note.Who
+	groups []note.UNID
 	// records holds at least one record.
 	records []Record
 }
@@ -45,7 +46,7 @@ const entryWeight = 1024
 
 // size estimates the memory of an answer, in bytes.
 func (a *answer) size() int {
-	n := 400 + len(a.target.Name) + len(a.target.Detail)
+	n := 400 + len(a.target.Name) + len(a.target.Detail) + 16*len(a.groups)
 	if a.person != nil {
 		n += a.person.size()
 	}

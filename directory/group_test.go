@@ -154,6 +154,12 @@ func TestGroupKinds(t *testing.T) {
 	if len(who.Groups) != 3 || who.Person != alice.ID || who.System || RequireAdmin(who) != nil {
 		t.Errorf("%+v", who)
 	}
+	for range 2 { // the second time from the cache
+		all, err := w.Names.AllGroupsOf(bg, alice.ID)
+		if err != nil || len(all) != 5 || !slices.Contains(all, mail.ID) || !slices.Contains(all, behind.ID) {
+			t.Errorf("all groups: %v %v", all, err)
+		}
+	}
 	// Groups for access only get no mail, neither by address nor as a member.
 	w.resolves("access@example.com", note.UNID{})
 	w.resolves("multi@example.com", note.UNID{}) // it has no address
@@ -190,6 +196,9 @@ func TestGroupKinds(t *testing.T) {
 	w.ok(err)
 	if len(who.Groups) != 2 {
 		t.Error(who.Groups)
+	}
+	if all, err := w.Names.AllGroupsOf(bg, alice.ID); err != nil || len(all) != 4 {
+		t.Error(all, err)
 	}
 }
 

@@ -223,11 +223,7 @@ func (rs *Retention) Remove(ctx context.Context, who note.Who, id note.UNID) err
 // Of returns the policies of a list that are for a person, in their order: those for everyone, for the person, and for
 // a group that has the person as a member, also through other groups.
 func (rs *Retention) Of(ctx context.Context, person note.UNID, list []RetentionPolicy) ([]RetentionPolicy, error) {
-	var groups []note.UNID
-	err := rs.read(ctx, func(r *store.Reader) (err error) {
-		groups, err = closure(r, person, memberAccess, memberMail)
-		return err
-	})
+	groups, err := rs.allGroups(ctx, person)
 	if err != nil {
 		return nil, fmt.Errorf("directory: groups of %s: %w", person, err)
 	}

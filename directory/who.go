@@ -43,6 +43,29 @@ func (ns *Names) WhoOf(ctx context.Context, id note.UNID) (note.Who, error) {
 	return who, nil
 }
 
+// AllGroupsOf returns the groups of every kind that a person, group or mail-in database is in, directly or through
+// other groups, also those for mail only. The person may be disabled. The caller must not change the result.
+func (ns *Names) AllGroupsOf(ctx context.Context, id note.UNID) ([]note.UNID, error) {
+	version := ns.version.Load()
+	if a, ok := ns.cache.get(cacheKey{kind: 'g', id: id}, version); ok {
+		return a.groups, nil
+	}
+	groups, err := ns.allGroups(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	ns.cache.put(cacheKey{kind: 'g', id: id}, version, answer{groups: groups})
+	return groups, nil
+}
+
+func (b *base) allGroups(ctx context.Context, id note.UNID) (out []note.UNID, err error) {
+	err = b.read(ctx, func(r *store.Reader) error {
+		out, err = closure(r, id, memberAccess, memberMail)
+		return err
+	})
+	return out, err
+}
+
 // closure finds all groups of some kinds (the prefixes of indexMembers) that a member is in, also through others of
 // these. It uses only the index, so it reads no member lists, which may be long.
 func closure(r *store.Reader, id note.UNID, kinds ...byte) ([]note.UNID, error) {

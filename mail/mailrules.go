@@ -192,11 +192,11 @@ func (m *MailRules) groupsOf(ctx context.Context, sub *Submission) map[note.UNID
 	out := map[note.UNID]bool{}
 	add := func(person note.UNID) {
 		out[person] = true // the entry may be a group itself
-		who, err := m.dir.Names.WhoOf(ctx, person)
+		groups, err := m.dir.Names.AllGroupsOf(ctx, person)
 		if err != nil {
 			return
 		}
-		for _, g := range who.Groups {
+		for _, g := range groups {
 			out[g] = true
 		}
 	}

@@ -279,13 +279,21 @@ func TestMailRuleJournals(t *testing.T) {
 	}
 }
 
-// TestMailRuleGroups checks the condition on members of groups: submitters, recipients, and the group itself.
+// TestMailRuleGroups checks the condition on members of groups of every kind: submitters, recipients, disabled ones
+// too, and the group itself.
 func TestMailRuleGroups(t *testing.T) {
 	t.Parallel()
+	for _, kind := range []directory.GroupKind{directory.GroupMulti, directory.GroupMail} {
+		testMailRuleGroups(t, kind)
+	}
+}
+
+func testMailRuleGroups(t *testing.T, kind directory.GroupKind) {
 	w := open(t, Options{})
+	w.person("dora", addressed("dora"), func(s *directory.PersonSpec) { s.Disabled = true })
 	alice, bob := w.person("alice", addressed("alice")), w.person("bob", addressed("bob"))
 	_, err := w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Board",
-		InternetAddress: "board@example.com", Kind: directory.GroupMulti, Members: []string{"alice@example.com"}})
+		InternetAddress: "board@example.com", Kind: kind, Members: []string{"alice@example.com", "dora"}})
 	w.ok(err)
 	w.rule("r", `{"when":{"group":["board"]},"do":{"refuse":"no"}}`)
 	for i, x := range []struct {
@@ -294,12 +302,13 @@ func TestMailRuleGroups(t *testing.T) {
 	}{
 		{w.from("eve@far.example", "bob@example.com"), false},
 		{w.from("eve@far.example", "alice@example.com"), true},
+		{w.from("eve@far.example", "dora@example.com"), true},
 		{w.from("eve@far.example", "board@example.com"), true},
 		{w.sent(alice, plain, "bob@example.com"), true},
 	} {
 		_, err := w.Deposits.Deposit(bg, x.sub, nil)
 		if refused := replyCode(err) == "550 5.7.1" && strings.HasSuffix(err.Error(), " no"); refused != x.refused {
-			t.Errorf("%d: %v, want refused %v", i, err, x.refused)
+			t.Errorf("kind %v, %d: %v, want refused %v", kind, i, err, x.refused)
 		}
 	}
 	w.has(bob, 1)

@@ -353,7 +353,7 @@ func TestJournalOff(t *testing.T) {
 
 func TestJournalRules(t *testing.T) {
 	t.Parallel()
-	rules, err := journal.ParseRules(`out; group=Board`)
+	rules, err := journal.ParseRules(`out; group=Board; group=List`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,11 +361,16 @@ func TestJournalRules(t *testing.T) {
 	w.person("alice")
 	carol := w.person("carol")
 	w.person("bob")
+	w.person("dora")
 	_, err = w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Board", Members: []string{"bob"}})
+	w.ok(err)
+	_, err = w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "List", Kind: directory.GroupMail,
+		Members: []string{"dora"}})
 	w.ok(err)
 	w.deposit(w.from("eve@far.example", "alice@example.com"))
 	w.deposit(w.from("eve@far.example", "bob@example.com"))
+	w.deposit(w.from("eve@far.example", "dora@example.com"))
 	w.deposit(w.by(carol, "alice@example.com"))
 	w.deposit(w.by(carol, "zoe@far.example"))
-	w.journals(0, "in eve@far.example > bob@example.com", "out carol@example.com > zoe@far.example")
+	w.journals(0, "in eve@far.example > bob@example.com", "in eve@far.example > dora@example.com", "out carol@example.com > zoe@far.example")
 }

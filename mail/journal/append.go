@@ -3,9 +3,9 @@ package journal
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
-	"doublet/directory"
 	"doublet/note"
 	"doublet/store"
 	"doublet/wire/mime"
@@ -108,19 +108,8 @@ func (j *Journal) member(ctx context.Context, group string, person note.UNID) bo
 	if err != nil {
 		return true
 	}
-	who, err := j.dir.Names.WhoOf(ctx, person)
-	if errors.Is(err, directory.ErrNotFound) {
-		return person == t.ID // a mail-in database, or the group itself
-	}
-	if err != nil {
-		return true
-	}
-	for _, g := range who.Groups {
-		if g == t.ID {
-			return true
-		}
-	}
-	return false
+	groups, err := j.dir.Names.AllGroupsOf(ctx, person)
+	return err != nil || person == t.ID || slices.Contains(groups, t.ID) // person may be the group itself
 }
 
 // entryID returns the UNID of a message's entry.
