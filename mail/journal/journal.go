@@ -8,10 +8,12 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -155,14 +157,16 @@ func (j *Journal) recipients() []string {
 
 // head is the state of a database. It is a profile note, which each update that adds an entry changes.
 type head struct {
-	// series numbers the databases of a server in the order of their creation.
-	series   int64
-	number   uint64 // of the last entry, 0 for none
-	hash     Hash   // of the last entry, or the origin
-	origin   Hash   // the Previous of the first entry
-	bytes    uint64
-	opened   time.Time
-	closed   time.Time // zero for the current database
+	// series orders the databases of a server by the time at which they were begun. It is that time in Unix
+	// milliseconds, and more than the series of each database that could be read then.
+	series int64
+	number uint64 // of the last entry, 0 for none
+	hash   Hash   // of the last entry, or the origin
+	origin Hash   // the Previous of the first entry
+	bytes  uint64
+	opened time.Time
+	// closed is zero for the current database, and for one that could not be read when the next one was begun.
+	closed   time.Time
 	previous note.DatabaseID
 	keys     []string // to which the entries are encrypted
 }
@@ -238,13 +242,11 @@ type listed struct {
 	err  error
 }
 
-// open reports whether the database at an index of the list takes new entries. One that could not be read when another
-// was begun was never closed, but takes none.
-func (l *listed) open(list []listed, at int) bool {
-	return l.err == nil && l.head.closed.IsZero() && (at+1 == len(list) || list[at+1].err != nil)
-}
+// open reports whether a database takes new entries.
+func (l *listed) open() bool { return l.err == nil && l.head.closed.IsZero() }
 
-// list returns the databases in the order of their creation. Those whose heads cannot be read come last.
+// list returns the databases in the order in which they were begun. Those whose heads cannot be read come last. One
+// that could not be read when the next one was begun is closed since then: it takes no entries any more.
 func (j *Journal) list(ctx context.Context) ([]listed, error) {
 	all, err := j.store.Databases()
 	if err != nil {
@@ -261,13 +263,16 @@ func (j *Journal) list(ctx context.Context) ([]listed, error) {
 			return err
 		})
 		if l.err != nil {
-			l.head = head{series: 1 << 62}
+			l.head = head{series: math.MaxInt64}
 		}
 		out = append(out, l)
 	}
-	slices.SortStableFunc(out, func(a, b listed) int {
-		return int(max(-1, min(1, a.head.series-b.head.series)))
-	})
+	slices.SortStableFunc(out, func(a, b listed) int { return cmp.Compare(a.head.series, b.head.series) })
+	for i := 1; i < len(out); i++ {
+		if last, next := &out[i-1], &out[i]; last.open() && next.err == nil {
+			last.head.closed = next.head.opened
+		}
+	}
 	return out, nil
 }
 
@@ -290,13 +295,13 @@ type Database struct {
 func (j *Journal) Databases(ctx context.Context) ([]Database, error) {
 	list, err := j.list(ctx)
 	out := make([]Database, 0, len(list))
-	for i, l := range list {
+	for _, l := range list {
 		if errors.Is(l.err, store.ErrNotFound) {
 			continue // it was created before a crash, and is empty: the next roll-over uses it
 		}
 		h := &l.head
 		out = append(out, Database{ID: l.info.ID, Title: l.info.Title, State: l.info.State.String(),
-			Current: l.open(list, i), Entries: h.number, Bytes: h.bytes, Opened: h.opened,
+			Current: l.open(), Entries: h.number, Bytes: h.bytes, Opened: h.opened,
 			Closed: h.closed, Keys: h.keys, Last: h.hash, Err: l.err})
 	}
 	return out, err

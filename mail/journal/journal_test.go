@@ -251,6 +251,53 @@ func TestLost(t *testing.T) {
 	state(layout.InService)
 }
 
+// TestComesBack checks that a lost database that comes back is a closed one, and not the current one: it takes no
+// entries, cannot come to be written again by a restart, and is removed in its time. The current one is not removed.
+func TestComesBack(t *testing.T) {
+	t.Parallel()
+	for _, before := range []bool{false, true} {
+		w := open(t, Options{Keep: 48 * time.Hour})
+		w.add(1)
+		if before { // there is a database that can be read all the time
+			w.fix.Time.Advance(time.Second)
+			_, err := w.j.RollOver(bg)
+			w.ok(err)
+			w.add(1)
+		}
+		list := w.databases()
+		old := list[len(list)-1].ID
+		state := func(s layout.DatabaseState) {
+			w.ok(w.db.SetInfo(note.System, old, func(i *layout.Info) { i.State = s }))
+		}
+		state(layout.OutOfService)
+		w.fix.Time.Advance(24 * time.Hour)
+		id, err := w.j.RollOver(bg)
+		w.ok(err)
+		w.add(3)
+		state(layout.InService)
+		w.fix.Time.Advance(24 * time.Hour)
+		w.stop()
+		w.start()
+		w.add(1)
+		for _, d := range w.databases() {
+			if d.Current != (d.ID == id) || d.Closed.IsZero() != d.Current || d.ID == id && d.Entries != 4 {
+				t.Errorf("before %v: %+v; the current one is %s", before, d, id)
+			}
+		}
+		w.isErr(w.j.Remove(bg, id), ErrOpen)
+		gone, err := w.j.Expire(bg)
+		if w.ok(err); slices.ContainsFunc(gone, func(d Database) bool { return d.ID == old }) {
+			t.Errorf("before %v: it was removed after a day", before)
+		}
+		w.fix.Time.Advance(24 * time.Hour)
+		gone, err = w.j.Expire(bg)
+		w.ok(err)
+		if list := w.databases(); len(gone) != 1 || gone[0].ID != old || len(list) != 1 || list[0].ID != id {
+			t.Errorf("before %v: %+v was removed, %+v is left", before, gone, list)
+		}
+	}
+}
+
 // tamper changes a note of a database behind the journal's back.
 func (w *world) tamper(db note.DatabaseID, fn func(x *store.Writer, find func(n uint64) note.ID) error) {
 	w.t.Helper()

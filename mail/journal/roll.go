@@ -134,14 +134,14 @@ func (j *Journal) begin(ctx context.Context, last *listed, id note.DatabaseID) (
 			return nil, err
 		}
 	}
-	h := head{series: 1, opened: now, keys: j.recipients()}
+	h := head{series: now.UnixMilli(), opened: now, keys: j.recipients()}
 	names := []note.DatabaseID{id}
 	if last != nil && last.info.State == layout.InService {
 		names = append(names, last.info.ID)
 	}
 	err = j.store.Update(ctx, note.System, names, func(tx *store.Tx) error {
 		if last != nil {
-			h.series, h.previous = last.head.series+1, last.info.ID
+			h.series, h.previous = max(h.series, last.head.series+1), last.info.ID
 			h.origin = last.head.hash
 		}
 		if len(names) > 1 {
@@ -210,7 +210,7 @@ func (j *Journal) Remove(ctx context.Context, id note.DatabaseID) error {
 	switch {
 	case i < 0:
 		return fmt.Errorf("journal %s: %w", id, store.ErrNotFound)
-	case list[i].open(list, i):
+	case list[i].open():
 		return ErrOpen
 	}
 	if err := j.store.RemoveDatabase(note.System, id); err != nil {
