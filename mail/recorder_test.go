@@ -353,7 +353,7 @@ func TestJournalOff(t *testing.T) {
 
 func TestJournalRules(t *testing.T) {
 	t.Parallel()
-	rules, err := journal.ParseRules(`out; group=Board; group=List`)
+	rules, err := journal.ParseRules(`out; group=Board; group=List; to=team@example.com`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,10 +367,15 @@ func TestJournalRules(t *testing.T) {
 	_, err = w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "List", Kind: directory.GroupMail,
 		Members: []string{"dora"}})
 	w.ok(err)
+	_, err = w.people.Groups.Add(bg, note.System, directory.GroupFields{Name: "Team",
+		InternetAddress: "team@example.com", Members: []string{"alice"}})
+	w.ok(err)
 	w.deposit(w.from("eve@far.example", "alice@example.com"))
 	w.deposit(w.from("eve@far.example", "bob@example.com"))
 	w.deposit(w.from("eve@far.example", "dora@example.com"))
+	w.deposit(w.from("eve@far.example", "team@example.com"))
 	w.deposit(w.by(carol, "alice@example.com"))
 	w.deposit(w.by(carol, "zoe@far.example"))
-	w.journals(0, "in eve@far.example > bob@example.com", "in eve@far.example > dora@example.com", "out carol@example.com > zoe@far.example")
+	w.journals(0, "in eve@far.example > bob@example.com", "in eve@far.example > dora@example.com",
+		"in eve@far.example > alice@example.com", "out carol@example.com > zoe@far.example")
 }

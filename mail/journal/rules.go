@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"doublet/note"
@@ -15,7 +16,7 @@ import (
 //
 //	in, out, internal   the direction
 //	from=ADDRESS        the sender of the envelope; @DOMAIN means any address in the domain
-//	to=ADDRESS          a recipient
+//	to=ADDRESS          a recipient, also a group, as the client named it or as its member
 //	domain=DOMAIN       the sender or a recipient is in the domain
 //	group=NAME          the sender, if signed in, or a recipient is a member of the group, also through other groups
 type Rules []rule
@@ -139,7 +140,9 @@ func (c *condition) fits(m *Message, member func(group string, person note.UNID)
 				return true
 			}
 		}
-		return false
+		return slices.ContainsFunc(m.Details.Envelope, func(a string) bool { // has the addresses of groups
+			return fits(&Recipient{Address: a})
+		})
 	}
 	switch c.what {
 	case "from":

@@ -12,7 +12,8 @@ func TestRules(t *testing.T) {
 	board, bob := "Board of directors", note.UNID{7}
 	member := func(group string, person note.UNID) bool { return group == board && person == bob }
 	in := &Message{From: "eve@far.example", Outside: true,
-		Recipients: []Recipient{{"ann@example.com", note.UNID{1}}, {"Bob@example.com", bob}}}
+		Recipients: []Recipient{{"ann@example.com", note.UNID{1}}, {"Bob@example.com", bob}},
+		Details:    Details{Envelope: []string{"ann@example.com", "board@lists.example.com"}}}
 	out := &Message{From: "ann@example.com", Sender: note.UNID{1},
 		Recipients: []Recipient{{Address: "eve@far.example"}}}
 	internal := &Message{From: "bob@example.com", Sender: bob,
@@ -23,7 +24,8 @@ func TestRules(t *testing.T) {
 	}{
 		{"", "ion"}, {" ; ", "ion"}, {"in", "i"}, {"OUT", "o"}, {"internal", "n"}, {"in; out", "io"},
 		{"from=EVE@far.example", "i"}, {"from=@far.example", "i"}, {"to=@far.example", "o"},
-		{"to=bob@example.com", "i"}, {"domain=far.example", "io"}, {"domain=example.com out", "o"},
+		{"to=bob@example.com", "i"}, {"to=Board@lists.example.com", "i"}, {"domain=lists.example.com", "i"},
+		{"domain=far.example", "io"}, {"domain=example.com out", "o"},
 		{`group="Board of directors"`, "in"}, {`in group="Board of directors"; out to=nobody@far.example`, "i"},
 		{"group=Others", ""}, {"in out", ""},
 	} {
