@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"doublet/note"
@@ -92,14 +93,19 @@ func (j *Journal) Seal(ctx context.Context, m *Message, raw []byte) (*Sealed, er
 		return nil, j.failed(err)
 	}
 	s := &Sealed{message: p, again: m.Again, entry: Entry{
-		Time: m.Time.UTC().Truncate(time.Millisecond), ID: m.ID, MessageID: m.MessageID, Direction: m.direction(),
-		From: m.From, Recipients: make([]string, len(m.Recipients)), Size: uint64(len(raw)), Content: Hash(p.Digest),
+		Time: m.Time.UTC().Truncate(time.Millisecond), ID: m.ID, MessageID: readable(m.MessageID),
+		Direction: m.direction(), From: readable(m.From), Recipients: make([]string, len(m.Recipients)),
+		Size: uint64(len(raw)), Content: Hash(p.Digest),
 	}}
 	for i := range m.Recipients {
-		s.entry.Recipients[i] = m.Recipients[i].Address
+		s.entry.Recipients[i] = readable(m.Recipients[i].Address)
 	}
 	return s, nil
 }
+
+// readable replaces what is no UTF-8. An archive holds entries as JSON, which would replace it there: the hash would
+// not hold.
+func readable(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // member reports whether a person is in a group. If that cannot be found out, the answer is yes: too much is journaled
 // rather than too little.

@@ -393,7 +393,11 @@ func TestVerifyFinds(t *testing.T) {
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
-	w.add(8)
+	w.add(7)
+	latin, text := w.message(8) // bytes of a stranger that are no UTF-8, and that JSON escapes
+	latin.MessageID, latin.From = "<caf\xe9\xe8<\u2028&\x00@far.example>", "caf\xe9@far.example"
+	latin.Recipients = []Recipient{{Address: "caf\xe9\xe8@far.example"}}
+	w.ok(w.write(latin, text))
 	db := w.databases()[0].ID
 	var file bytes.Buffer
 	m, err := w.j.Export(bg, note.System, &Export{Database: db, Server: "mx", By: "Ann", Reason: "case 7"}, &file,
