@@ -44,7 +44,9 @@ type Event struct {
 	missing time.Time
 	// lower is the time of the first finding in a row that was less severe than the event, zero if the last was not.
 	lower time.Time
-	// sequence numbers the latest change that is to be delivered.
+	// told is the urgency that the channels know: that of the latest change that was delivered to them, or the urgency
+	// since, if that is less and not 0. sequence numbers that change.
+	told     int
 	sequence int64
 	// saved is the time of the last write.
 	saved time.Time
@@ -98,8 +100,20 @@ func (e *Event) remember(now time.Time, by, what string) {
 	e.History = e.History[max(0, len(e.History)-maxHistory):]
 }
 
-// quiet reports whether an event is silenced.
-func (e *Event) quiet(now time.Time) bool { return now.Before(e.Silenced) }
+// urgency returns 0 for an event that is not open, and for an open one a number from 1 on that grows with the severity.
+func (e *Event) urgency() int {
+	if e.State != StateOpen {
+		return 0
+	}
+	return 1 + int(e.Severity)
+}
+
+// owed reports whether the channels are to be notified of an event: because it has opened or become worse, or because
+// they know it as open and it is not.
+func (e *Event) owed() bool {
+	u := e.urgency()
+	return u > e.told || u == 0 && e.told > 0
+}
 
 // The items of an event.
 const (
@@ -122,6 +136,7 @@ const (
 	itemHistory   = "History"
 	itemDismissed = "Dismissed"
 	itemSequence  = "Sequence"
+	itemTold      = "Told"
 	itemWorst     = "Worst"
 	itemBy        = "By"
 	itemChannel   = "Channel"
@@ -164,7 +179,7 @@ func (e *Event) items() note.Items {
 		intItem(itemCount, int64(e.Count)), intItem(itemReopened, int64(e.Reopened)),
 		textItem(itemAssigned, e.Assigned), textItem(itemComment, e.Comment), timeItem(itemSilenced, e.Silenced),
 		note.Item{Name: itemHistory, Value: note.TextList(e.History...)}, intItem(itemDismissed, dismissed),
-		intItem(itemSequence, e.sequence), intItem(itemWorst, int64(e.worst)),
+		intItem(itemSequence, e.sequence), intItem(itemTold, int64(e.told)), intItem(itemWorst, int64(e.worst)),
 	)
 }
 
@@ -183,12 +198,16 @@ func parseEvent(it note.Items) (*Event, error) {
 		Comment: it.Get(itemComment).AsText(), Silenced: timeOf(it, itemSilenced),
 		History:   it.Get(itemHistory).AsTextList(),
 		dismissed: it.Get(itemDismissed).AsInt() != 0, sequence: it.Get(itemSequence).AsInt(),
+		told: int(it.Get(itemTold).AsInt()),
 	}
 	e.worst = max(severity, min(Fatal, Severity(it.Get(itemWorst).AsInt())))
 	switch e.State {
 	case StateOpen, StateClosed, StatePermanent:
 	default:
 		return nil, fmt.Errorf("state %q is unknown", e.State)
+	}
+	if it.Get(itemTold) == nil && e.sequence > 0 { // written before the item existed
+		e.told = e.urgency()
 	}
 	id := unid(e.Probe, e.Target)
 	e.ID = hex.EncodeToString(id[:6])

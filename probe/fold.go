@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// What a round did to an event. news is delivered to people; the others are not.
+// What a round did to an event.
 type outcome int
 
 const (
 	same    outcome = iota
-	changed         // to be stored soon, but nobody is notified
-	news            // the event opened, became worse or closed
+	changed         // to be stored soon
+	news            // the event opened, became worse or closed: it is stored and logged
 )
 
 // saveEvery is the time between two writes of an event that only repeats.

@@ -148,14 +148,19 @@ func (l *Log) update(ctx context.Context, fn func(*store.Writer) error) error {
 	return nil
 }
 
-// put replaces an event in memory. If it is news and not silenced, it is delivered. The caller holds changing.
+// put replaces an event in memory. If the channels are owed a notification and it is not silenced, it is delivered. The
+// caller holds changing.
 func (l *Log) put(e *Event, what outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id := unid(e.Probe, e.Target)
-	if what == news && !e.quiet(l.env.Clock.Now()) && !l.silenced(e) {
+	switch {
+	case !e.owed():
+		e.told = e.urgency()
+	case !l.silenced(e):
 		l.last = max(l.last+1, l.env.Clock.Now().UnixMicro())
-		e.sequence = l.last
+		e.told, e.sequence = e.urgency(), l.last
+		l.dirty[id] = true
 		for _, o := range l.outboxes {
 			o.add(id, e)
 		}
@@ -163,6 +168,24 @@ func (l *Log) put(e *Event, what outcome) {
 	l.events[id] = e
 	if what != same {
 		l.dirty[id] = true
+	}
+}
+
+// endSilences delivers the events of which the channels were not notified while they were silenced.
+func (l *Log) endSilences() {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	var list []*Event
+	l.mu.Lock()
+	for _, e := range l.events {
+		if e.owed() && !l.silenced(e) {
+			list = append(list, e.clone())
+		}
+	}
+	l.mu.Unlock()
+	slices.SortFunc(list, byID)
+	for _, e := range list {
+		l.put(e, same)
 	}
 }
 

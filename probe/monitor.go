@@ -159,6 +159,7 @@ func (m *Monitor) Round(ctx context.Context) {
 	}
 	m.collect(now)
 	m.foldFailing(now)
+	m.log.endSilences()
 	if err := m.log.Flush(ctx); err != nil && ctx.Err() == nil {
 		m.env.Log.Error("events cannot be stored, retrying", "err", err)
 	}

@@ -14,7 +14,8 @@ import (
 	"doublet/store"
 )
 
-// Silence keeps the events of some targets from being notified for a time. They are recorded all the same.
+// Silence keeps the events of some targets from being notified for a time. They are recorded all the same. After it the
+// channels are notified of those that are open then, and of the end of those that they know as open.
 type Silence struct {
 	ID string `json:"id"`
 	// Probe and Target are patterns, in which * is any text. Empty: any.
@@ -63,9 +64,12 @@ func matches(pattern, text string) bool {
 	return ok
 }
 
-// silenced reports whether a silence is in effect for an event. The caller holds mu.
+// silenced reports whether an event is silenced, by itself or by a silence in effect. The caller holds mu.
 func (l *Log) silenced(e *Event) bool {
 	now := l.env.Clock.Now()
+	if now.Before(e.Silenced) {
+		return true
+	}
 	for _, s := range l.silences {
 		if now.Before(s.Until) && s.fits(e) {
 			return true
@@ -158,7 +162,7 @@ func checkUntil(now, until time.Time) error {
 }
 
 // edit changes an event for a person. It returns when the change is durable; if it cannot be written, nothing has
-// changed. what is the entry in the history. Closing is news: who was notified of the event learns of its end.
+// changed. what is the entry in the history.
 func (l *Log) edit(ctx context.Context, id, by, what string, fn func(*Event) error) (Event, error) {
 	l.changing.Lock()
 	defer l.changing.Unlock()
@@ -180,11 +184,7 @@ func (l *Log) edit(ctx context.Context, id, by, what string, fn func(*Event) err
 		return Event{}, err
 	}
 	e.saved = now
-	if found.State == StateOpen && e.State != StateOpen {
-		l.put(e, news)
-	} else {
-		l.put(e, same)
-	}
+	l.put(e, same)
 	l.count()
 	return *e, nil
 }

@@ -250,7 +250,7 @@ func TestPeople(t *testing.T) {
 }
 
 // TestNotify checks that a channel gets what opens, becomes worse and closes, once, over a restart and failures, and
-// nothing that is silenced.
+// nothing that is silenced until the silence ends.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -311,11 +311,11 @@ func TestNotify(t *testing.T) {
 	if len(got) != 0 {
 		t.Errorf("silenced, but notified: %v", got)
 	}
-	r.run(time.Hour)
+	step(r.list)
 	r.list = nil
 	r.run(time.Hour)
 	r.log.Deliver(ctx)
-	if fmt.Sprint(got) != "[closed fatal]" {
+	if fmt.Sprint(got) != "[open fatal closed fatal]" {
 		t.Errorf("after the silence: %v", got)
 	}
 	for _, bad := range []Silence{{Until: r.Clock.Now().Add(time.Hour)}, {Target: "[",
@@ -323,6 +323,64 @@ func TestNotify(t *testing.T) {
 		{Target: "x", Until: r.Clock.Now()}, {Target: "x", Until: r.Clock.Now().Add(2 * longestSilence)}} {
 		if _, err := r.log.Silence(ctx, bad); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+// TestAfterSilence checks that a channel is notified after a silence, once, of an event that opened or became worse in
+// it and lasts, and of the end of one that it knows; and not of one that it never heard of. The server starts again
+// meanwhile.
+func TestAfterSilence(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for _, x := range []struct {
+		name                  string
+		before, within, after []Finding
+		want                  string
+	}{
+		{"opens", nil, disk(Fatal, "full"), disk(Fatal, "full"), "[open fatal]"},
+		{"worse", disk(Failure, "1 %"), disk(Fatal, "full"), disk(Fatal, "full"), "[open failure open fatal]"},
+		{"ends", disk(Fatal, "full"), nil, nil, "[open fatal closed fatal]"},
+		{"repeats", disk(Fatal, "full"), disk(Fatal, "full"), disk(Fatal, "full"), "[open fatal]"},
+		{"less", disk(Fatal, "full"), disk(Failure, "1 %"), disk(Failure, "1 %"), "[open fatal]"},
+		{"unheard", nil, disk(Fatal, "full"), nil, "[]"},
+	} {
+		r := newRig(t)
+		var got []string
+		step := func(list []Finding) {
+			r.list = list
+			r.run(30 * time.Minute)
+			r.log.Deliver(ctx)
+		}
+		attach := func() {
+			r.log.Attach(Channel{Name: "test", Batch: 10, Send: func(_ context.Context, list []Event, _ int) error {
+				for _, e := range list {
+					got = append(got, string(e.State)+" "+e.Severity.String())
+				}
+				return nil
+			}})
+		}
+		attach()
+		step(x.before)
+		s := Silence{Probe: "Disk", Until: r.Clock.Now().Add(65 * time.Minute), By: "Ada"}
+		if _, err := r.log.Silence(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+		heard := len(got)
+		step(x.within)
+		if err := r.log.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+		r.restart()
+		attach()
+		step(x.after)
+		if len(got) != heard {
+			t.Errorf("%s: notified of %v in the silence", x.name, got[heard:])
+		}
+		step(x.after)
+		step(x.after)
+		if fmt.Sprint(got) != x.want {
+			t.Errorf("%s: notified of %v, want %s", x.name, got, x.want)
 		}
 	}
 }
