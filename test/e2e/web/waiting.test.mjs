@@ -3,7 +3,8 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { base, browser, counts, open, signInAt } from "./world.mjs";
+import { cards, events, jmap, make, tasks } from "./objects.mjs";
+import { base, browser, counts, open, signInAt, until } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -11,42 +12,6 @@ const me = "carol"; // Alice has series without an end
 const event = (page, text) => page.locator(".calendar-view .event", { hasText: text });
 const mark = (where) => where.locator(".waits");
 const worker = (page) => page.evaluate(() => navigator.serviceWorker.ready.then(() => undefined));
-
-/** Asks the server as another program of a person does, and returns the answers. */
-async function jmap(user, ...calls) {
-  const headers = { Authorization: `Basic ${Buffer.from(`${user}:demo`).toString("base64")}`, "Content-Type": "application/json" };
-  const session = await (await fetch(`${base}/jmap/session`, { headers })).json();
-  const accountId = session.primaryAccounts["urn:ietf:params:jmap:mail"];
-  const body = JSON.stringify({ using: Object.keys(session.capabilities), methodCalls: calls.map(([name, args], i) => [name, { accountId, ...args }, String(i)]) });
-  const answer = await (await fetch(session.apiUrl, { method: "POST", headers, body })).json();
-  return answer.methodResponses.map(([, args]) => args);
-}
-
-const from = (name, path = "/ids") => ({ resultOf: "0", name, path });
-/** The events between two days with single instances, by title. */
-async function events(user, first, last) {
-  const [, got] = await jmap(user, ["CalendarEvent/query", { filter: { after: `${first}T00:00:00`, before: `${last}T00:00:00` }, expandRecurrences: true, timeZone: "UTC" }], ["CalendarEvent/get", { "#ids": from("CalendarEvent/query") }]);
-  return got.list.sort((a, b) => (a.start < b.start ? -1 : 1));
-}
-async function tasks(user) {
-  const [, got] = await jmap(user, ["Task/query", {}], ["Task/get", { "#ids": from("Task/query") }]);
-  return got.list;
-}
-async function cards(user, text) {
-  const [, got] = await jmap(user, ["ContactCard/query", { filter: { text } }], ["ContactCard/get", { "#ids": from("ContactCard/query") }]);
-  return got.list;
-}
-async function make(user, event) {
-  const [calendars] = await jmap(user, ["Calendar/get", { ids: null }]);
-  const calendar = calendars.list.find((c) => c.isDefault).id;
-  const [made] = await jmap(user, ["CalendarEvent/set", { create: { e: { "@type": "Event", duration: "PT1H", timeZone: "Etc/UTC", calendarIds: { [calendar]: true }, ...event } } }]);
-  return made.created.e.id;
-}
-
-async function until(what) {
-  for (let i = 0; i < 200 && !(await what()); i++) await new Promise((done) => setTimeout(done, 100));
-  assert.ok(await what());
-}
 
 /** Fills the open editor in and saves. */
 async function write(page, fields) {

@@ -112,6 +112,12 @@ export async function counts(where, n) {
   assert.equal(await where.count(), n);
 }
 
+/** Waits until what a function looks at is so. */
+export async function until(what) {
+  for (let i = 0; i < 200 && !(await what()); i++) await new Promise((done) => setTimeout(done, 100));
+  assert.ok(await what());
+}
+
 /** What axe finds that keeps somebody out (WCAG 2.2 A and AA). */
 export async function barriers(page) {
   // What is still fading in has less contrast than it will have.

@@ -151,7 +151,7 @@ async function begin(): Promise<void> {
   if (kept) shelves.value = kept;
   identities.value = (await db.get<Identity[]>("facts", "identities")) ?? [];
   if (!offers(capability)) return;
-  await attempt(readFirst).catch(() => setTimeout(() => void attempt(readFirst).then(renew, () => undefined), retryPause)); // refused: later
+  await attempt(readFirst).catch(readLater);
   follow(["Calendar", "CalendarEvent"], hear, renew);
   void flush();
 }
@@ -167,6 +167,9 @@ async function readFirst(): Promise<void> {
   await takeOwn(answers.get("own")!);
   takeCalendars(answers);
 }
+
+/** Reads what the first page needs after a pause, again and again while the server refuses it. */
+const readLater = (): unknown => setTimeout(() => void attempt(readFirst).then(renew, readLater), retryPause);
 
 const calendarCalls = (): Call[] => accounts().map((accountId) => ["Calendar/get", { accountId, ids: null }, `c${accountId}`]);
 

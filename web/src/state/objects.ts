@@ -5,7 +5,7 @@ import { computed, signal } from "@preact/signals";
 import { refusalIn, Refused } from "../jmap/client";
 import type { Id, SetError } from "../jmap/types";
 import * as db from "./db";
-import { busy, forget, intend, onEnd, replace, takeBack, waiting, type Intention, type ObjectChange, type Removal } from "./outbox";
+import { beforeMade, busy, forget, intend, onEnd, replace, takeBack, waiting, type Intention, type ObjectChange, type Removal } from "./outbox";
 import { client, online, phase, retryPause } from "./session";
 import { mostTries, type Outcome } from "./tell";
 
@@ -25,8 +25,8 @@ const done = signal<Change[]>([]);
 const changesOf = (type: Kind): Change[] => [...done.value, ...waiting.value.filter(isChange)].filter((i) => i.type === type);
 
 /** The id of an object that is not at the server yet, by its uid. */
-export const newID = (uid: string): Id => `new-${uid}`;
-const isNewKey = (key: string): boolean => key.includes("/new-");
+export const newID = (uid: string): Id => `${beforeMade}${uid}`;
+const isNewKey = (key: string): boolean => key.includes(`/${beforeMade}`);
 
 /** The changed objects as the views show them, by account/id, in place of those of the server; null hides one. */
 export function overlay<T>(type: Kind): { value: Map<string, { object: T | null; standing: Standing }> } {
@@ -89,17 +89,22 @@ export function presumed(type: Kind, update: Record<Id, Values>, destroy: Id[], 
 /** The ids that objects of this page have got, by account and the id that they had before. */
 const made = new Map<string, Id>();
 
-/** Keeps what the server's id of a new object is. */
-function learn(i: Change, answer: Values): void {
+/** Keeps what the server's id of a new object is. If an earlier request has made it, the server is asked for the id. */
+async function learn(i: Change, answer: Values): Promise<void> {
   const created = (answer["created"] ?? {}) as Record<string, { id: Id }>;
   for (const [name, object] of Object.entries(i.kind === "set" ? (i.create ?? {}) : {})) {
-    const id = created[name]?.id;
+    const { uid } = object as { uid: string };
+    const refusal = (answer["notCreated"] as Record<string, SetError> | undefined)?.[name];
+    const id = created[name]?.id ?? (refusal && isThere(i, refusal) ? ((await client.call(`${i.type}/query`, { accountId: i.account, filter: { uid } }))["ids"] as Id[])[0] : undefined);
     if (!id) continue;
-    made.set(`${i.account}/${newID((object as { uid: string }).uid)}`, id);
+    made.set(`${i.account}/${newID(uid)}`, id);
     // The browser keeps the id too: another page may tell what waits for the object, or this one as it goes.
     for (const w of waiting.value) if (isChange(w) && w.key !== i.key && w.account === i.account && JSON.stringify(named(w)) !== JSON.stringify(w)) void replace(named(w));
   }
 }
+
+/** The answer to an earlier request was lost: nobody else makes an object of this uid. */
+const isThere = (i: Change, e: SetError): boolean => !!i.waited && e.type === "invalidProperties" && !!e.properties?.includes("uid");
 
 /** A change with the ids that its objects have now. */
 export function named<T extends Omit<ObjectChange, "kind"> | Omit<Removal, "kind" | "at">>(i: T): T {
@@ -162,13 +167,11 @@ async function send(i: Change, ifInState?: string): Promise<Outcome> {
   const destroy = i.destroy?.map((id) => idOf(i.account, id));
   const create = i.kind === "set" ? i.create : undefined;
   const answer = await client.call(`${i.type}/set`, { accountId: i.account, ifInState, create, update, destroy, ...(i.type === "CalendarEvent" ? { sendSchedulingMessages: true } : {}) });
-  learn(i, answer);
+  await learn(i, answer);
   const left = (list: string, isFine: (e: SetError) => boolean | undefined) =>
     Object.fromEntries(Object.entries((answer[list] ?? {}) as Record<string, SetError>).filter(([, e]) => !isFine(e)));
   const isGone = (e: SetError) => e.type === "notFound";
-  // The answer to an earlier request was lost: nobody else makes an object of this uid.
-  const isThere = (e: SetError) => i.waited && e.type === "invalidProperties" && e.properties?.includes("uid");
-  const refused = { notCreated: left("notCreated", isThere), notUpdated: left("notUpdated", (e) => i.kind === "remove" && isGone(e)), notDestroyed: left("notDestroyed", isGone) };
+  const refused = { notCreated: left("notCreated", (e) => isThere(i, e)), notUpdated: left("notUpdated", (e) => i.kind === "remove" && isGone(e)), notDestroyed: left("notDestroyed", isGone) };
   return { problem: refusalIn(refused), answers: new Map([["set", answer]]) };
 }
 

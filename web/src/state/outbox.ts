@@ -125,6 +125,9 @@ export interface Removal extends Changed {
 export type Intended = Change | FolderChange | Sending | Merge | Redirection | AnswerSent | ObjectChange | Removal;
 export type Intention = Intended & { key: string };
 
+/** The ids of objects that the server has not made yet begin so. */
+export const beforeMade = "new-";
+
 /** The most messages that one call changes or reads: every server accepts so many. */
 export const mostAtOnce = 250;
 
@@ -340,10 +343,13 @@ async function settle(i: Intention, problem: string | undefined, answers?: Answe
   told?.(i, problem ? null : (answers ?? new Map()));
 }
 
-/** Asks for all deletions in requests that outlive the page. What the browser keeps of them stays for another page, until the server has answered. */
+/**
+ * Asks for all deletions in requests that outlive the page. What the browser keeps of them stays for another page, until the server has
+ * answered. That page tells the deletion of what is being made: this one does not know its id.
+ */
 export function removalsAtOnce(): void {
   for (const i of waiting.value) {
-    if (i.kind !== "remove" || i.waited || i.key === running) continue;
+    if (i.kind !== "remove" || i.waited || i.key === running || i.destroy?.some((id) => id.startsWith(beforeMade))) continue;
     waiting.value = waiting.value.filter((w) => w !== i);
     void tellRemoval(i).then((problem) => settle(i, problem && (problem.description || problem.type)), () => undefined);
   }

@@ -1,0 +1,264 @@
+// Calendar, tasks and contacts whose answers come late, are refused or are lost: nothing that the person did is lost or shown undone.
+// Each test has a month of 2030 of its own.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { cards, events, jmap, make } from "./objects.mjs";
+import { base, browser, counts, inChromium, open, signInAt, until } from "./world.mjs";
+
+after(() => browser.close());
+
+const me = "carol";
+const event = (page, text) => page.locator(".calendar-view .event", { hasText: text });
+const says = (route, text) => (route.request().postData() ?? "").includes(text);
+
+/** Holds back the requests of a page that have a text in them. */
+async function hold(page, text) {
+  let go;
+  const gone = new Promise((done) => (go = done));
+  const held = { n: 0, go };
+  await page.route("**/jmap/api", async (route) => {
+    if (!says(route, text)) return route.fallback();
+    held.n++;
+    await gone;
+    return route.fallback();
+  });
+  return held;
+}
+
+/** Refuses the requests of a page that have a text in them, as a server does that has too much to do, until on is false. */
+async function refuse(page, text) {
+  const refused = { asked: [], on: true };
+  await page.route("**/jmap/api", (route) => {
+    if (!refused.on || !says(route, text)) return route.fallback();
+    refused.asked.push(route.request().postData());
+    return route.fulfill({ status: 429, contentType: "application/problem+json", body: JSON.stringify({ type: "urn:ietf:params:jmap:error:limit", limit: "maxConcurrentRequests", status: 429, detail: "Too much is under way already." }) });
+  });
+  return refused;
+}
+
+const answered = (page, text) => page.waitForResponse((r) => r.url().endsWith("/jmap/api") && r.ok() && (r.request().postData() ?? "").includes(text));
+
+/** The browser keeps a fact. */
+const keeps = (page, name) => until(() => page.evaluate(([user, key]) => new Promise((done) => {
+  const opening = indexedDB.open(`doublet:${user}@example.com`);
+  opening.onsuccess = () => {
+    const found = opening.result.transaction("facts").objectStore("facts").getKey(key);
+    found.onsuccess = () => {
+      opening.result.close();
+      done(found.result === key);
+    };
+  };
+}), [me, name]));
+
+/** Makes the browser of a page keep a fact slowly: while holding is true in the page it does not end. held: it has begun. */
+const slowToKeep = (page, name) => page.addInitScript((name) => {
+  const put = IDBObjectStore.prototype.put;
+  IDBObjectStore.prototype.put = function (value, key) {
+    const request = put.call(this, value, key);
+    const again = () => {
+      if (key !== name || !window.holding) return;
+      window.held = true;
+      this.get(key).onsuccess = again;
+    };
+    again();
+    return request;
+  };
+}, name);
+
+/** Changes the title in the editor of an event. */
+async function rename(page, where, to) {
+  await where.focus();
+  await page.keyboard.press("Enter");
+  await page.click(".event-card button[aria-label='Edit']");
+  await page.locator(".event-form").getByLabel(/^Title/u).first().fill(to);
+  await page.click(".event-form button:has-text('Save')");
+}
+
+test("an event that is deleted while it is being made stays deleted when the page goes", async () => {
+  const page = await open({ worker: false });
+  await signInAt(page, "/calendar/week/2030-01-07", ".grid-body", me);
+  const making = await hold(page, '"create":{"e"');
+  await page.fill("#quick", "Never meant 2030-01-08 10:00");
+  await page.keyboard.press("Enter");
+  await event(page, "Never meant").focus();
+  await until(() => making.n === 1);
+  await page.keyboard.press("#");
+  await page.waitForSelector(".toast:has-text('deleted')");
+  const made = answered(page, '"create":{"e"');
+  making.go();
+  await made;
+  await counts(event(page, "Never meant"), 0);
+  await page.close({ runBeforeUnload: true });
+  await until(async () => (await events(me, "2030-01-07", "2030-01-14")).length === 0);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("an event that is deleted before its page knows that it was made is deleted by the next page", async () => {
+  const page = await open({ worker: false });
+  await signInAt(page, "/calendar/week/2030-07-08", ".grid-body", me);
+  let go, asked = false;
+  const gone = new Promise((done) => (go = done));
+  await page.route("**/jmap/api", async (route) => {
+    if (asked || !says(route, '"create":{"e"')) return route.fallback();
+    asked = true;
+    await gone;
+    await route.fetch(); // and the answer never comes
+  });
+  await page.fill("#quick", "Never known 2030-07-09 10:00");
+  await page.keyboard.press("Enter");
+  await event(page, "Never known").focus();
+  await until(() => asked);
+  await page.keyboard.press("#");
+  await page.waitForSelector(".toast:has-text('deleted')");
+  go();
+  await until(async () => (await events(me, "2030-07-08", "2030-07-15")).length === 1);
+  const next = await page.context().newPage();
+  await page.close({ runBeforeUnload: true });
+  await next.goto(`${base}/contacts/all`);
+  await until(async () => (await events(me, "2030-07-08", "2030-07-15")).length === 0);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("what is asked for while the browser keeps the last answer is read: a task and a task list that are new", async () => {
+  const page = await open({ worker: false });
+  await slowToKeep(page, "tasks");
+  await signInAt(page, "/calendar/tasks", ".tasks", me);
+  const task = (text) => page.locator(".task", { hasText: text });
+  const enter = async (line) => {
+    await page.fill("#quick", line);
+    await page.keyboard.press("Enter");
+    await task(line).waitFor();
+  };
+  await enter("Late one");
+  await page.waitForSelector(".toast:has-text('Late one')"); // it was read back
+  const making = await hold(page, '"Late three"');
+  await enter("Late three");
+  await until(() => making.n === 1);
+  await page.evaluate(() => (window.holding = true));
+  const [lists] = await jmap(me, ["TaskList/get", { ids: null }]);
+  await jmap(me, ["Task/set", { create: { t: { "@type": "Task", title: "Late two", taskListId: lists.list.find((l) => l.role === "inbox").id } } }]);
+  await page.waitForFunction(() => window.held);
+  const told = answered(page, '"Late three"');
+  making.go();
+  await told;
+  await page.click("button[aria-label='New task list']");
+  await page.fill("dialog.sheet input", "Late list");
+  const made = answered(page, '"TaskList/set"');
+  await page.click("dialog.sheet button:has-text('Save')");
+  await made;
+  await page.evaluate(() => (window.holding = false));
+  await page.waitForSelector(".toast:has-text('Late three')");
+  await counts(task("Late"), 3);
+  await page.waitForSelector(".shelf:has-text('Late list')");
+  await page.waitForSelector("dialog.sheet", { state: "detached" });
+  assert.deepEqual(page.wrong, []);
+});
+
+test("a change that cannot be read back stays shown: an event and a contact", async () => {
+  await make(me, { title: "Old title", start: "2030-02-05T09:00:00" });
+  const [books] = await jmap(me, ["AddressBook/get", { ids: null }]);
+  const card = { "@type": "Card", version: "1.0", addressBookIds: { [books.list.find((b) => b.isDefault).id]: true }, name: { components: [{ kind: "given", value: "Old" }, { kind: "surname", value: "Lately" }] } };
+  await jmap(me, ["ContactCard/set", { create: { a: card } }]);
+  const page = await open({ worker: false });
+  await signInAt(page, "/calendar/week/2030-02-04", ".grid-body", me);
+  await event(page, "Old title").waitFor();
+  const reading = await refuse(page, '"CalendarEvent/query"');
+  await rename(page, event(page, "Old title"), "New title");
+  await page.waitForSelector(".event-form", { state: "detached" });
+  await until(() => reading.asked.length > 0);
+  await counts(event(page, "Old title"), 0);
+  await counts(event(page, "New title"), 1);
+  reading.on = false;
+  await answered(page, '"CalendarEvent/query"');
+  await counts(event(page, "New title"), 1);
+
+  await page.goto(`${base}/contacts/all?search=Lately`);
+  const line = page.locator(".contact-row", { hasText: "Lately" });
+  await line.click();
+  const syncing = await refuse(page, '"ContactCard/changes"');
+  await page.click(".person button[aria-label='Edit'], .pane.read button[aria-label='Edit']");
+  await page.locator(".contact-form").getByLabel("First name", { exact: true }).fill("New");
+  await page.click(".contact-form button:has-text('Save')");
+  await page.waitForSelector(".contact-form", { state: "detached" });
+  await until(() => syncing.asked.length > 0);
+  assert.match(await line.textContent(), /New/u);
+  syncing.on = false;
+  await answered(page, '"ContactCard/changes"');
+  assert.match(await line.textContent(), /New/u);
+  assert.match(JSON.stringify((await cards(me, "Lately"))[0].name), /New/u);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("a calendar whose first requests are refused lives, and a line in the quick entry is not lost", async () => {
+  await make(me, { title: "Was there", start: "2030-03-05T09:00:00" });
+  const page = await open({ worker: false });
+  const opening = await refuse(page, '"Calendar/get"');
+  await signInAt(page, "/calendar/week/2030-03-04", ".grid-body", me);
+  await until(() => opening.asked.length > 0);
+  const line = "Not lost 2030-03-06 10:00";
+  await page.fill("#quick", line);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".toast");
+  assert.equal(await page.inputValue("#quick"), line);
+  await until(() => opening.asked.filter((body) => body.includes('"Preferences/get"')).length > 1); // the second time too
+  opening.on = false;
+  await event(page, "Was there").waitFor();
+  await page.focus("#quick");
+  await page.keyboard.press("Enter");
+  await event(page, "Not lost").waitFor();
+  await until(async () => (await events(me, "2030-03-04", "2030-03-11")).length === 2);
+  // What others change comes by push.
+  await make(me, { title: "By push", start: "2030-03-07T09:00:00" });
+  await event(page, "By push").waitFor();
+  assert.deepEqual(page.wrong, []);
+});
+
+test("of a series, the instance and the whole are there without a network", inChromium("offline"), async () => {
+  await make(me, { title: "Both kept", description: "With words", start: "2030-04-01T09:00:00", recurrenceRules: [{ "@type": "RecurrenceRule", frequency: "daily", count: 3 }] });
+  const page = await open();
+  await signInAt(page, "/calendar/week/2030-04-01", ".grid-body", me);
+  await event(page, "Both kept").nth(1).focus();
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".event-card:has-text('With words'):has-text('3 times')");
+  await page.keyboard.press("Escape");
+  await page.evaluate(() => navigator.serviceWorker.ready.then(() => undefined));
+  await page.context().setOffline(true);
+  await rename(page, event(page, "Both kept").nth(1), "Both there");
+  assert.equal(await page.locator(".event-form:has-text('only a part')").count(), 0);
+  await page.click("dialog button:has-text('All')");
+  await counts(event(page, "Both there"), 3);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("what the browser keeps of a month is shown while the server does not answer", async () => {
+  await make(me, { title: "Kept here", start: "2030-05-07T09:00:00" });
+  const page = await open({ worker: false });
+  await signInAt(page, "/calendar/week/2030-05-06", ".grid-body", me);
+  await event(page, "Kept here").waitFor();
+  await keeps(page, "events:2030-05");
+  const asked = await hold(page, '"Calendar');
+  await page.reload();
+  await event(page, "Kept here").waitFor();
+  await until(() => asked.n > 0);
+  asked.go();
+  await make(me, { title: "Came later", start: "2030-05-08T09:00:00" });
+  await event(page, "Came later").waitFor();
+  await counts(event(page, "Kept here"), 1);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("the agenda shows no later month before an earlier one", async () => {
+  await make(me, { title: "In June", start: "2030-06-27T09:00:00" });
+  await make(me, { title: "In July", start: "2030-07-03T09:00:00" });
+  const page = await open({ worker: false });
+  const june = await hold(page, '"after":"2030-06-01T');
+  await signInAt(page, "/calendar/agenda/2030-06-24", ".agenda", me);
+  await keeps(page, "events:2030-07"); // it was read and shown
+  assert.equal(june.n, 1);
+  assert.equal(await event(page, "In July").count(), 0);
+  june.go();
+  await event(page, "In July").waitFor();
+  assert.deepEqual((await event(page, "In J").allTextContents()).map((text) => /In (June|July)/u.exec(text)[1]), ["June", "July"]);
+  assert.deepEqual(page.wrong, []);
+});

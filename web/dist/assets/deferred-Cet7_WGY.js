@@ -1,1 +1,0 @@
-import{u as e}from"./objects-CoY3WSKh.js";import{a as t,p as n,u as r}from"./outbox-Cuh32qid.js";import{d as i}from"./session-Iy0MmnZI.js";for(let e of[`beforeunload`,`pagehide`])addEventListener(e,r);function a(r,a,o){let s=e=>{e&&o(e)},c=t({kind:`remove`,at:Date.now()+a*1e3,...e(r)},i.value?s:void 0);return async()=>await n((await c).key)!==void 0}export{a as t};
