@@ -148,11 +148,12 @@ async function begin(): Promise<void> {
   await load();
   await readOwn();
   const kept = await db.get<Shelf[]>("facts", "calendars");
-  if (kept) shelves.value = kept;
   identities.value = (await db.get<Identity[]>("facts", "identities")) ?? [];
-  if (!offers(capability)) return;
+  const offered = offers(capability);
+  if (offered) follow(["Calendar", "CalendarEvent"], hear, renew); // before a month is read, which happens once calendars are known
+  if (kept) shelves.value = kept;
+  if (!offered) return;
   await attempt(readFirst).catch(readLater);
-  follow(["Calendar", "CalendarEvent"], hear, renew);
   void flush();
 }
 
