@@ -244,11 +244,11 @@ func (o *Object) component(name instanceName) (*ical.Component, error) {
 // override adds a component for an instance that follows the series.
 func (o *Object) override(at Occurrence) (*ical.Component, error) {
 	c := o.instance(at).c.Clone() // it shares its lines with the series
-	start := c.Get("DTSTART")
+	start := o.Parts[0].Get("DTSTART")
 	if start == nil {
 		return nil, ErrInstance
 	}
-	c.Properties = append(c.Properties, ical.Property{Name: "RECURRENCE-ID", Params: start.Params, Value: start.Value})
+	c.Properties = append(c.Properties, onClocks("RECURRENCE-ID", start, at.ID))
 	o.Whole.Children = append(o.Whole.Children, c)
 	return c, nil
 }

@@ -2,8 +2,10 @@ package calendar
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"doublet/wire/jmap"
 )
@@ -90,6 +92,44 @@ func TestAttach(t *testing.T) {
 		if _, err := ParseInstances(s); !errors.Is(err, ErrInstance) {
 			t.Errorf("%.20q: %v", s, err)
 		}
+	}
+}
+
+// TestAttachOnwards adds an attachment to an instance that a component for later ones has moved, and removes it: no
+// time changes.
+func TestAttachOnwards(t *testing.T) {
+	t.Parallel()
+	in, err := ParseInstances("20260108T090000")
+	last, err2 := ParseInstances("20260109T090000")
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	series := strings.Replace(daily, "EXDATE;TZID=Europe/Berlin:20260108T090000\r\n", "", 1)
+	o := readText(t, []byte(strings.Replace(series, "RECURRENCE-ID;", "RECURRENCE-ID;RANGE=THISANDFUTURE;", 1)))
+	const want = "05T09 06T11 07T11 08T11 09T11"
+	for _, change := range []func() ([]byte, error){
+		func() ([]byte, error) { return o.Attach(agenda, in) },
+		func() ([]byte, error) { return o.Detach("one", in) },
+		func() ([]byte, error) { return o.Attach(agenda, nil) },
+		func() ([]byte, error) { return o.Detach("one", last) },
+	} {
+		text, err := change()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o = readText(t, text)
+		var times []string
+		err = o.Series.Between(time.Unix(0, 0), time.Unix(1<<40, 0), nil, func(x Occurrence) bool {
+			times = append(times, x.Start.Add(time.Hour).UTC().Format("02T15"))
+			return true
+		})
+		slices.Sort(times)
+		if got := strings.Join(times, " "); err != nil || got != want {
+			t.Errorf("%v: %s, want %s, after\n%s", err, got, want, text)
+		}
+	}
+	if got := having(o, "one"); got != "M 20260106T090000 20260108T090000" {
+		t.Errorf("the attachment is at %s", got)
 	}
 }
 

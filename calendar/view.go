@@ -167,15 +167,7 @@ func (o *Object) instance(x Occurrence) *event {
 		}
 		return at
 	}
-	set := func(p ical.Property, at time.Time) ical.Property {
-		p.Params = from.Get("DTSTART").Params
-		if p.Value = at.Format(wallTime); start.Day {
-			p.Value = at.Format(dayForm)
-		} else if start.Zone == "UTC" {
-			p.Value += "Z"
-		}
-		return p
-	}
+	set := func(p ical.Property, at time.Time) ical.Property { return onClocks(p.Name, from.Get("DTSTART"), at) }
 	for _, p := range from.Properties {
 		switch {
 		case p.Name == "RRULE", p.Name == "RDATE", p.Name == "EXDATE", p.Name == "RECURRENCE-ID":
@@ -191,6 +183,17 @@ func (o *Object) instance(x Occurrence) *event {
 		c.Properties = append(c.Properties, p)
 	}
 	return o.event(c)
+}
+
+// onClocks returns a property with a time in the form, and on the clocks, of another property.
+func onClocks(name string, of *ical.Property, wall time.Time) ical.Property {
+	p := ical.Property{Name: name, Params: of.Params, Value: wall.Format(wallTime)}
+	if m, _ := of.Moment(); m.Day {
+		p.Value = wall.Format(dayForm)
+	} else if m.Zone == "UTC" {
+		p.Value += "Z"
+	}
+	return p
 }
 
 // Instance returns the instance of the object with a time as its recurrenceId; ok is false if it has none.
