@@ -186,7 +186,7 @@ func (d tornSearch) versions(uid string) (t Torn, err error) {
 }
 
 // departed adds the removed entries that are not older than those in the calendars. After a removal that every primary
-// knew, what comes back is newer.
+// knew, what comes back is newer. An answer waits until the version of the event that it answers is here.
 func (d tornSearch) departed(uid string, t *Torn) error {
 	if len(t.Entries) == 0 || !d.r.Counters().Ledger.Shared {
 		return nil
@@ -201,18 +201,24 @@ func (d tornSearch) departed(uid string, t *Torn) error {
 		changed = latest(changed, t.Entries[i].Modified)
 	}
 	for _, e := range gone {
-		order := 0
-		t.Attachments = append(t.Attachments, e.Attachments...)
 		if itip.IsAnswer(e.Object) {
-			t.Versions, t.bin = append(t.Versions, e.Object), append(t.bin, e.id)
 			continue
 		}
+		order := 0
+		t.Attachments = append(t.Attachments, e.Attachments...)
 		if !slices.ContainsFunc(there, func(o *calendar.Object) bool {
 			order = max(order, itip.Compare(e.Object, o))
 			return itip.Compare(e.Object, o) < 0
 		}) {
 			t.Versions, t.bin = append(t.Versions, e.Object), append(t.bin, e.id)
 			t.Removed = t.Removed || order > 0 && e.Removed.After(changed)
+		}
+	}
+	there = slices.Clone(t.Versions)
+	for _, e := range gone {
+		if itip.IsAnswer(e.Object) &&
+			slices.ContainsFunc(there, func(o *calendar.Object) bool { return !itip.Ahead(e.Object, o) }) {
+			t.Versions, t.bin = append(t.Versions, e.Object), append(t.bin, e.id)
 		}
 	}
 	return nil

@@ -71,3 +71,42 @@ func TestOwedAfterFailure(t *testing.T) {
 		t.Errorf("%d mails after 100 minutes, want 1", n)
 	}
 }
+
+// TestEarlyAnswer: the organizer has moved a meeting at a server that is cut off. An answer to that waits here, and
+// asks nobody again; the move stands when it comes, with the answer.
+func TestEarlyAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "alice", "bob")
+	w.ok(w.store.Share(bg, w.people["alice"].MailDatabase, 1))
+	r := w.sched.NewReconciler(w.store)
+	w.put("alice", "m.ics", meeting("m", "", "alice", "bob"))
+	w.ok(r.Run(bg))
+	moved := strings.NewReplacer("T090000Z", "T110000Z", "T100000Z", "T120000Z", "DTSTAMP:20260101T000000Z",
+		"DTSTAMP:20260101T010000Z")
+	w.arrive("bob@example.com", "alice@example.com", "REPLY",
+		moved.Replace(meeting("m", "SEQUENCE:5\n", ";PARTSTAT=ACCEPTED:bob")), true)
+	run := func(want string, answers int) {
+		t.Helper()
+		for range 3 {
+			w.fix.Time.Advance(time.Minute)
+			w.ok(r.Run(bg))
+		}
+		gone, err := w.file("alice").Gone(bg, "m")
+		w.ok(err)
+		o, _ := w.object("alice", "m")
+		b, _ := w.object("bob", "m")
+		a := o.Parts[0].Text("DTSTART") + " " + o.Parts[0].Text("SEQUENCE")
+		if got := a + ", " + b.Parts[0].Text("DTSTART"); got != want || len(gone) != answers {
+			t.Errorf("the meeting is at %s, %d answers wait; want %s, %d", got, len(gone), want, answers)
+		}
+	}
+	run("20260105T090000Z 0, 20260105T090000Z", 1)
+	_, e := w.object("alice", "m")
+	_, _, err := w.file("alice").Put(bg, groupware.Calendar, groupware.DefaultCalendar, e.Entry.Name,
+		[]byte(moved.Replace(meeting("m", "SEQUENCE:5\n", "alice", "bob"))), groupware.Condition{})
+	w.ok(err)
+	run("20260105T110000Z 7, 20260105T110000Z", 0)
+	if o, _ := w.object("alice", "m"); !strings.Contains(string(o.Text()), "PARTSTAT=ACCEPTED") {
+		t.Errorf("the answer is lost:\n%s", o.Text())
+	}
+}

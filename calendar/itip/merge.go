@@ -169,6 +169,9 @@ func AnswerOf(m *Message, from string, me func(string) bool) (*calendar.Object, 
 // IsAnswer reports whether an object is one of AnswerOf.
 func IsAnswer(o *calendar.Object) bool { return o.Parts[0].Get(propAnswer) != nil }
 
+// Ahead reports whether an answer is to a newer version of the event than o.
+func Ahead(answer, o *calendar.Object) bool { return newest(answer).sequence > newest(o).sequence }
+
 // AnsweredAt returns the time of the last answer of an attendee, zero if there is none.
 func AnsweredAt(o *calendar.Object, is func(address string) bool) (at time.Time) {
 	for _, c := range o.Parts {
