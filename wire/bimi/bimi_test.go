@@ -52,6 +52,12 @@ func TestCheck(t *testing.T) {
 	}
 	inside := func(s string) string { return strings.Replace(good, "</svg>", s+"</svg>", 1) }
 	change := func(old, new string) string { return strings.Replace(good, old, new, 1) }
+	for _, svg := range []string{inside(`<g id="curly"/>`), change("<svg", `<svg id="Layer_1"`),
+		inside(`<g id="s"><g id="t"/></g><use id="u" xlink:href="#s"/><g><use xlink:href="#u"/></g>`)} {
+		if err := Check([]byte(svg)); err != nil {
+			t.Errorf("%v: %s", err, svg)
+		}
+	}
 	for name, svg := range map[string]string{
 		"script":             inside("<script>alert(1)</script>"),
 		"style sheet":        inside("<style>*{fill:url(https://x.example/)}</style>"),
@@ -91,6 +97,8 @@ func TestCheck(t *testing.T) {
 		"too deep":           inside(strings.Repeat("<g>", 60) + strings.Repeat("</g>", 60)),
 		"too many":           inside(strings.Repeat("<g/>", maxElements)),
 		"many uses":          inside(strings.Repeat(`<use xlink:href="#r"/>`, maxUses)),
+		"copied use":         inside(`<g id="s"><use xlink:href="#r"/></g>`),
+		"copied use, deep":   inside(`<g id="s"><g id="t"/><g><use xlink:href="#r"/></g></g>`),
 	} {
 		if svg == good {
 			t.Errorf("%s: nothing was changed", name)

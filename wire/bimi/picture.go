@@ -12,7 +12,7 @@ import (
 const (
 	// MaxPicture is the maximum size of a logo in bytes, as the draft recommends.
 	MaxPicture = 32 << 10
-	// maxDepth and maxElements bound the tree, maxUses the copies that use elements make.
+	// maxDepth and maxElements bound the tree, maxUses the copies that use elements make: no copy has one in it.
 	maxDepth    = 50
 	maxElements = 3000
 	maxUses     = 20
@@ -70,6 +70,7 @@ func Check(svg []byte) error {
 type checker struct {
 	decoder  *xml.Decoder
 	open     []string
+	named    int // the depth of the outermost open element with an id below the root, 0 for none
 	elements int
 	uses     int
 	title    bool
@@ -116,15 +117,15 @@ func (c *checker) start(x xml.StartElement) error {
 		return errors.New("root is not its only svg element")
 	case len(c.open) >= maxDepth || c.elements > maxElements:
 		return errors.New("has too many elements")
+	case name == "use" && c.named > 0: // copies would multiply
+		return errors.New("has a use element in one with an id")
 	case name == "use":
 		if c.uses++; c.uses > maxUses {
 			return errors.New("has too many use elements")
 		}
 	}
-	for _, a := range x.Attr {
-		if err := attribute(a); err != nil {
-			return err
-		}
+	if err := c.attributes(x.Attr); err != nil {
+		return err
 	}
 	if len(c.open) == 0 {
 		if err := root(x.Attr); err != nil {
@@ -135,11 +136,26 @@ func (c *checker) start(x xml.StartElement) error {
 	return nil
 }
 
+// attributes checks the attributes of an element, which is not open yet.
+func (c *checker) attributes(list []xml.Attr) error {
+	for _, a := range list {
+		if err := attribute(a); err != nil {
+			return err
+		}
+		if a.Name.Local == "id" && c.named == 0 {
+			c.named = len(c.open) // no program draws a copy of the root in the root
+		}
+	}
+	return nil
+}
+
 func (c *checker) close(x xml.EndElement) error {
 	if len(c.open) == 0 || c.open[len(c.open)-1] != x.Name.Local || x.Name.Space != "" {
 		return fmt.Errorf("element %q is not open", x.Name.Local)
 	}
-	c.open = c.open[:len(c.open)-1]
+	if c.open = c.open[:len(c.open)-1]; len(c.open) <= c.named {
+		c.named = 0
+	}
 	c.ended = len(c.open) == 0
 	return nil
 }
@@ -174,18 +190,19 @@ func attribute(a xml.Attr) error {
 	return local(value)
 }
 
-// local reports a value that loads something: url() of anything but an id of the picture. An escape could hide one.
+// local reports a value that loads something: url() of anything but an id of the picture. An escape could hide one. CSS
+// allows nothing before the parenthesis.
 func local(value string) error {
 	lower := strings.ToLower(value)
 	if strings.Contains(value, `\`) || strings.Contains(lower, "javascript:") || strings.Contains(lower, "data:") {
 		return fmt.Errorf("has the value %.40q", value)
 	}
 	for {
-		_, rest, ok := strings.Cut(lower, "url")
+		_, rest, ok := strings.Cut(lower, "url(")
 		if !ok {
 			return nil
 		}
-		if lower = rest; !strings.HasPrefix(rest, "(#") && !strings.HasPrefix(rest, "('#") {
+		if lower = rest; !strings.HasPrefix(rest, "#") && !strings.HasPrefix(rest, "'#") {
 			return fmt.Errorf("has the value %.40q", value)
 		}
 	}
