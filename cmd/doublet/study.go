@@ -325,18 +325,12 @@ func compared(legs []compare.Leg, all []*record.Run) (*compare.Report, error) {
 // runs predicts the other, where there are enough numbers of users.
 func conclusions(cells []study.Cell, legs []compare.Leg) (out []page.Section) {
 	usable := make([][]point.Point, len(legs))
-	var all []point.Point
 	for i := range legs {
 		if points, err := point.Usable(legs[i].Points); err == nil {
-			usable[i], all = points, append(all, points...)
+			usable[i] = points
 		}
 	}
-	same := func(p *point.Point) [2]int { return [2]int{p.Processors, p.Partitions} }
-	if len(all) > 0 && point.Same(all, "configuration", same) != nil {
-		if r, err := scaling.Analyse(all, publishedCurves(), 0); err == nil {
-			out = append(out, r.Sections()...)
-		}
-	}
+	out = scaled(legs, usable)
 	if len(cells) == 4 && !slices.ContainsFunc([]int{0, 1, 2, 3}, func(i int) bool {
 		return cells[i].Lab != fmt.Sprintf("config%d", i+1)
 	}) {
@@ -365,4 +359,35 @@ func conclusions(cells []study.Cell, legs []compare.Leg) (out []page.Section) {
 		out = append(out, predictions)
 	}
 	return out
+}
+
+// scaled returns how configurations scale with processors or partitions, nothing if these are the same in all. If two
+// configurations have the same of both, something else differs, and their runs are no repeats of each other.
+func scaled(legs []compare.Leg, usable [][]point.Point) []page.Section {
+	var all []point.Point
+	at := map[[2]int]int{} // the configuration with these processors and partitions
+	both := ""
+	for i := range usable {
+		all = append(all, usable[i]...)
+		for k := range usable[i] {
+			size := [2]int{usable[i][k].Processors, usable[i][k].Partitions}
+			if j, known := at[size]; !known {
+				at[size] = i
+			} else if j != i {
+				both = fmt.Sprintf("%s and %s", legs[j].Name, legs[i].Name)
+			}
+		}
+	}
+	switch {
+	case len(at) < 2:
+		return nil
+	case both != "":
+		return []page.Section{{Title: "Scaling", Text: "No answer: " + both +
+			" have the same processors and partitions, and differ in something else."}}
+	}
+	r, err := scaling.Analyse(all, publishedCurves(), 0)
+	if err != nil {
+		return nil
+	}
+	return r.Sections()
 }

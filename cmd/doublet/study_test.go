@@ -241,3 +241,21 @@ func TestConclusions(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestConclusionsTwoAxes: configurations with the same processors that differ in something else are no repeats of one.
+func TestConclusionsTwoAxes(t *testing.T) {
+	t.Parallel()
+	leg := func(name string, processors int, rate float64) compare.Leg {
+		return compare.Leg{Name: name, Points: []point.Point{{Run: name, Workload: "n8mail", Outcome: point.Measured,
+			Users: 100, Speed: 1, Processors: processors, Partitions: 1, Rate: rate,
+			Use: map[string]float64{point.CPU: 0.5}}}}
+	}
+	legs := []compare.Leg{leg("on, 1", 1, 100), leg("on, 2", 2, 200), leg("off, 1", 1, 300), leg("off, 2", 2, 600)}
+	got := fmt.Sprint(conclusions(make([]study.Cell, 4), legs))
+	if !strings.Contains(got, "No answer: on, 2 and off, 2") || strings.Contains(got, "factor") {
+		t.Error(got)
+	}
+	if got := fmt.Sprint(conclusions(make([]study.Cell, 2), legs[:2])); !strings.Contains(got, "Rates") {
+		t.Error(got)
+	}
+}
