@@ -82,10 +82,28 @@ func (o *Object) Readdress(url func(a Attachment) string) (changed bool) {
 }
 
 // Unmanage makes the managed attachments of a component plain links: their ids mean nothing in another mail file.
-func Unmanage(c *ical.Component) {
+func Unmanage(c *ical.Component) { remanage(c, nil) }
+
+// Remanage sets the ids and addresses of the managed attachments to those of other ones with the same bytes. to has
+// these by the old ids; those that it does not have become plain links.
+func (o *Object) Remanage(to map[string]Attachment) {
+	for _, c := range o.Parts {
+		remanage(c, to)
+	}
+}
+
+func remanage(c *ical.Component, to map[string]Attachment) {
 	for i := range c.Properties {
-		if p := &c.Properties[i]; ManagedID(p) != "" {
-			p.Params = slices.Clone(p.Params)
+		p := &c.Properties[i]
+		id := ManagedID(p)
+		if id == "" {
+			continue
+		}
+		p.Params = slices.Clone(p.Params)
+		if a, ok := to[id]; ok {
+			p.SetParam(ParamManagedID, a.ID)
+			p.Value = a.URL
+		} else {
 			p.SetParam(ParamManagedID)
 		}
 	}

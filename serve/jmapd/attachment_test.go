@@ -92,7 +92,8 @@ func TestManagedAttachment(t *testing.T) {
 		"create": obj{"c": obj{"id": id, "calendarIds": obj{calendarOf("bob"): true}}}})
 	if made, _ := copied["created"].(obj); made == nil {
 		t.Fatal(copied)
-	} else if _, got := link("bob", made["c"].(obj)["id"].(string)); got["href"] != l["href"] {
+	} else if _, got := link("bob", made["c"].(obj)["id"].(string)); got["href"] == l["href"] || got["blobId"] == nil ||
+		got["title"] != "agenda.txt" {
 		t.Errorf("the copy has the link %v", got)
 	}
 	update(obj{"links/" + key: nil})

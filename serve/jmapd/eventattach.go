@@ -3,6 +3,7 @@ package jmapd
 import (
 	"encoding/hex"
 	"errors"
+	"strings"
 
 	"doublet/calendar"
 	"doublet/groupware"
@@ -46,8 +47,8 @@ type eventBlobs struct {
 	c    *call
 	f    *groupware.File
 	have []groupware.Attachment // of the entry that changes
-	// made holds the new attachments by blobId, name and type, so that another attempt, and each instance that follows
-	// a series, has the same one.
+	// made holds the new attachments by account, blobId, name and type, so that another attempt, and each instance that
+	// follows a series, has the same one.
 	made map[string]*groupware.Attachment
 	// fresh counts those of the entry that changes, bytes the size of all.
 	fresh int
@@ -67,11 +68,16 @@ func (b *eventBlobs) Attachment(blobID, title, contentType string) (calendar.Att
 			return b.have[i].Line(b.f), nil
 		}
 	}
-	key := blobID + "\x00" + title + "\x00" + contentType
+	return b.stored(b.c.account, blobID, title, contentType)
+}
+
+// stored returns the new attachment of a blob of an account.
+func (b *eventBlobs) stored(from *Account, blobID, title, contentType string) (calendar.Attachment, error) {
+	key := strings.Join([]string{from.ID, blobID, title, contentType}, "\x00")
 	a := b.made[key]
 	if a == nil {
 		var err error
-		if a, err = b.store(blobID, title, contentType); err != nil {
+		if a, err = b.store(from, blobID, title, contentType); err != nil {
 			return calendar.Attachment{}, err
 		}
 		b.made[key] = a
@@ -79,9 +85,24 @@ func (b *eventBlobs) Attachment(blobID, title, contentType string) (calendar.Att
 	return a.Line(b.f), nil
 }
 
-// store makes a new attachment of a blob.
-func (b *eventBlobs) store(blobID, title, contentType string) (*groupware.Attachment, error) {
-	in, err := b.c.openBlob(b.c.account, blobID)
+// copy puts new attachments with the same bytes in the place of those of an event, which is of another account. Lines
+// whose bytes the account does not have become plain links.
+func (b *eventBlobs) copy(o *calendar.Object, from *Account, list []groupware.Attachment) error {
+	to := map[string]calendar.Attachment{}
+	for i := range list {
+		a, err := b.stored(from, managedBlob(list[i].ID), list[i].Name, list[i].Type)
+		if err != nil {
+			return err
+		}
+		to[list[i].ID] = a
+	}
+	o.Remanage(to)
+	return nil
+}
+
+// store makes a new attachment of a blob of an account.
+func (b *eventBlobs) store(from *Account, blobID, title, contentType string) (*groupware.Attachment, error) {
+	in, err := b.c.openBlob(from, blobID)
 	if errors.Is(err, errNoBlob) {
 		return nil, &jmap.Error{Type: "blobNotFound", NotFound: []string{blobID}}
 	}

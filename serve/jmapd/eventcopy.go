@@ -30,7 +30,7 @@ func (t *objectType) copy(c *call) error {
 	var copied []string
 	for i := range s.create {
 		p := &s.create[i]
-		id, original, json, err := x.copy(source, p.object)
+		id, original, json, err := x.copy(begun.from, source, p.object)
 		if err != nil {
 			s.notCreated = append(s.notCreated, failure{p.id, t.error(err)})
 			continue
@@ -47,7 +47,8 @@ func (t *objectType) copy(c *call) error {
 }
 
 // copy makes an event of one of another account. It returns the ids of both, and its part of the response.
-func (x *eventSetting) copy(source *groupware.File, object *jmap.Value) (id, original string, json []byte, err error) {
+func (x *eventSetting) copy(from *Account, source *groupware.File,
+	object *jmap.Value) (id, original string, json []byte, err error) {
 	sent, _ := object.Get("id").Text()
 	original, _ = x.c.real(sent)
 	n, ok := x.t.parseID(original)
@@ -55,8 +56,9 @@ func (x *eventSetting) copy(source *groupware.File, object *jmap.Value) (id, ori
 		return "", "", nil, &jmap.Error{Type: "notFound"}
 	}
 	var o *calendar.Object
+	var attachments []groupware.Attachment
 	err = source.ByID(x.c.ctx, groupware.Calendar, []note.UNID{n.unid}, true, func(e *groupware.Entry) bool {
-		o = x.t.of(e)
+		o, attachments = x.t.of(e), e.Attachments
 		return false
 	})
 	if err == nil && o == nil {
@@ -64,9 +66,6 @@ func (x *eventSetting) copy(source *groupware.File, object *jmap.Value) (id, ori
 	}
 	if err != nil {
 		return "", "", nil, err
-	}
-	for _, part := range o.Parts {
-		calendar.Unmanage(part) // the attachments stay where the copy was made of
 	}
 	collection, err := x.place(object.Get(x.t.place))
 	if err != nil {
@@ -83,6 +82,9 @@ func (x *eventSetting) copy(source *groupware.File, object *jmap.Value) (id, ori
 		return "", "", nil, err
 	}
 	x.blobs.begin(nil)
+	if err := x.blobs.copy(o, from, attachments); err != nil {
+		return "", "", nil, err
+	}
 	o.Blobs = x.blobs
 	if o, err = o.Edit(changed); err != nil {
 		return "", "", nil, err
