@@ -368,17 +368,15 @@ func (c *Changing) SetProperties(kind Kind, name string, p Properties) error {
 	return c.setItems(h.Note, &p)
 }
 
-// Delete deletes a collection. Its entries are removed as by Remove, so that they can be restored.
-func (c *Changing) Delete(kind Kind, name string) error {
+// Delete deletes a collection. Its entries are removed as by Remove, so that they can be restored. If only is not
+// empty, an entry of another component makes it fail with ErrComponent, also one that the person may not see.
+func (c *Changing) Delete(kind Kind, name string, only ...string) error {
 	h, err := c.find(kind, name, note.Remove)
 	if err != nil {
 		return err
 	}
-	var ids []note.ID
-	if err := c.r.Members(h.Note, 0, ^uint32(0), func(_ uint32, id note.ID) bool {
-		ids = append(ids, id)
-		return true
-	}); err != nil {
+	ids, err := members(&c.reading, h, only)
+	if err != nil {
 		return err
 	}
 	items, err := c.r.FolderItems(h.Note)
@@ -410,4 +408,22 @@ func (c *Changing) Delete(kind Kind, name string) error {
 		return err
 	}
 	return c.write().DeleteFolder(h.Note)
+}
+
+// members returns the notes of a collection. Unless only is empty, it returns ErrComponent for an entry of another
+// component.
+func members(d *reading, h *layout.Folder, only []string) (ids []note.ID, err error) {
+	var inner error
+	err = d.r.Members(h.Note, 0, ^uint32(0), func(_ uint32, id note.ID) bool {
+		ids = append(ids, id)
+		if len(only) == 0 {
+			return true
+		}
+		var e *Entry
+		if e, inner = d.whole(h, id); inner == nil && e != nil && !slices.Contains(only, e.Component) {
+			inner = fmt.Errorf("%w: %s", ErrComponent, e.Component)
+		}
+		return inner == nil
+	})
+	return ids, errors.Join(err, inner)
 }

@@ -284,3 +284,54 @@ func (x *calendarFollower) expand() {
 		}
 	}
 }
+
+// TestEventsBesideTasks: in a calendar of a CalDAV program that holds events and tasks, TaskList/set neither destroys
+// nor shares the events, and Calendar/set does not destroy the tasks.
+func TestEventsBesideTasks(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{})
+	account := w.account("alice")
+	one := func(method string, args obj) obj {
+		args["accountId"] = account
+		return w.call("alice", []any{method, args, "0"})[0][1].(obj)
+	}
+	f := w.groupware.File(w.who["alice"].Who, w.who["alice"].Database)
+	w.ok(f.Change(bg, func(c *groupware.Changing) error {
+		return c.Create(groupware.Calendar, "both", groupware.Properties{Title: "Both"})
+	}))
+	find := func(method string) string {
+		for _, x := range one(method, obj{})["list"].([]any) {
+			if x.(obj)["name"] == "Both" {
+				return x.(obj)["id"].(string)
+			}
+		}
+		return ""
+	}
+	cal, list := find("Calendar/get"), find("TaskList/get")
+	created := func(method string, object obj) string {
+		made, _ := one(method, obj{"create": obj{"x": object}})["created"].(obj)
+		return made["x"].(obj)["id"].(string)
+	}
+	created("CalendarEvent/set", obj{"calendarIds": obj{cal: true}, "title": "Wedding", "start": "2027-03-10T10:00:00"})
+	task := created("Task/set", obj{"@type": "Task", "taskListId": list, "title": "Buy rings"})
+	bob := principalID(w.who["bob"].Who.Person)
+	out := one("TaskList/set", obj{"update": obj{list: obj{"shareWith": obj{bob: obj{"mayReadItems": true}}}}})
+	if no, _ := out["notUpdated"].(obj); no == nil || no[list].(obj)["type"] != "forbidden" {
+		t.Errorf("the events are shared: %v", out)
+	}
+	refused := func(method, id, with string) {
+		t.Helper()
+		out := one(method, obj{"destroy": []any{id}, with: true})
+		if no, _ := out["notDestroyed"].(obj); no == nil || no[id].(obj)["type"] != "forbidden" {
+			t.Errorf("%s destroys entries of the other type: %v", method, out)
+		}
+	}
+	refused("TaskList/set", list, "onDestroyRemoveTasks")
+	refused("Calendar/set", cal, "onDestroyRemoveEvents")
+	one("Task/set", obj{"destroy": []any{task}})
+	refused("TaskList/set", list, "onDestroyRemoveTasks")
+	out = one("Calendar/set", obj{"destroy": []any{cal}, "onDestroyRemoveEvents": true})
+	if out["destroyed"] == nil || find("TaskList/get") != "" {
+		t.Errorf("a calendar of events alone stays: %v", out)
+	}
+}

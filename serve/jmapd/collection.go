@@ -3,6 +3,7 @@ package jmapd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -281,6 +282,9 @@ func (x *collectionSetting) read(v *jmap.Value, b *groupware.Collection) (ch col
 		name, ok := v.Name(i), false
 		switch read := x.t.readers[name]; {
 		case name == "shareWith":
+			if x.t == taskLists && calendars.is(b) {
+				return ch, &jmap.Error{Type: "forbidden", Description: "It is also a calendar: share that."}
+			}
 			if ch.grants, err = x.c.readShareWith(v.At(i), x.t.rights, b, x.have.owner); err != nil {
 				return ch, err
 			}
@@ -389,7 +393,8 @@ func (x *collectionSetting) named(w *groupware.Changing, id string) (groupware.C
 	return b, err
 }
 
-// destroy deletes a collection. Its entries can be restored, as those that were removed one by one.
+// destroy deletes a collection. Its entries can be restored, as those that were removed one by one. A client of tasks
+// does not show the events of a calendar that holds both, so that such a calendar stays, and one of events likewise.
 func (x *collectionSetting) destroy(w *groupware.Changing, id string) error {
 	b, err := x.named(w, id)
 	if err != nil {
@@ -398,5 +403,10 @@ func (x *collectionSetting) destroy(w *groupware.Changing, id string) error {
 	if b.Total > 0 && !x.contents {
 		return &jmap.Error{Type: x.t.notEmpty}
 	}
-	return w.Delete(x.t.kind, b.Name)
+	err = w.Delete(x.t.kind, b.Name, x.t.components...)
+	if errors.Is(err, groupware.ErrComponent) {
+		return &jmap.Error{Type: "forbidden", Description: "It also holds entries of another kind: remove these, " +
+			"or its own one by one."}
+	}
+	return err
 }
