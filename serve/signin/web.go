@@ -2,6 +2,7 @@ package signin
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -175,8 +176,12 @@ func (w *Web) oauth(ctx context.Context, a *Attempt, token string) (Proved, erro
 }
 
 // nobody returns the account name under which failures of a token without a name are counted. Such guesses delay only
-// their address, no account.
-func nobody(token string) string { return token[:min(len(token), 64)] }
+// their address, no account. The name is listed, logged and mailed, and the token may be valid at another server, so
+// the name contains only a hash of it.
+func nobody(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return fmt.Sprintf("token %x", sum[:4])
+}
 
 // code checks and uses up a second-factor code of a person who gave the correct password.
 func (w *Web) code(ctx context.Context, a *Attempt, p *directory.Person, user, secret, code string) error {

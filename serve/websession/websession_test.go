@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -270,6 +271,14 @@ func TestPrograms(t *testing.T) {
 		"app password")
 	w.ok(w.dir.Passwords.RemoveApp(bg, note.System, w.bob.ID, app.ID))
 	w.is("ended", get("Bearer "+secret), 401, "credentials")
+	// Attacks are logged and mailed; the token may be valid at another server.
+	_, err = w.web.Bearer(bg, signin.Attempt{Remote: netip.MustParseAddr("192.0.2.7"), Door: "HTTP"}, secret)
+	list := w.web.Attacks(1, 10)
+	if err == nil || !slices.ContainsFunc(list, func(a signin.Attack) bool {
+		return strings.HasPrefix(a.Account, "token ") && len(a.Account) == len("token 01234567")
+	}) || strings.Contains(fmt.Sprint(list), secret[:9]) {
+		t.Errorf("%v: attacks %+v", err, list)
+	}
 	w.is("ended", get(basic("bob", secret)), 401, "credentials")
 }
 
