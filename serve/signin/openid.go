@@ -113,11 +113,17 @@ func (o *OpenID) Finish(ctx context.Context, a Attempt, sealed, state, code stri
 	if err == nil && !hmac.Equal([]byte(state), []byte(t.State)) {
 		err = fmt.Errorf("%w: the state is of another sign-in", ErrIssuer)
 	}
-	var name string
-	if err == nil {
-		if name, err = o.client.Finish(ctx, t.Flow, code); errors.Is(err, oauth.ErrToken) {
-			err = fmt.Errorf("%w: %w", ErrIssuer, err)
-		}
+	if err == nil && code == "" {
+		err = fmt.Errorf("%w: the issuer signed nobody in", ErrIssuer)
+	}
+	if err != nil {
+		// No failure is counted: nothing can be guessed here, and any web page can cause such a request.
+		o.web.env.Log.Debug("sign-in with the issuer refused", "place", a.place(), "error", err)
+		return Proved{}, t.Wish, err
+	}
+	name, err := o.client.Finish(ctx, t.Flow, code)
+	if errors.Is(err, oauth.ErrToken) {
+		err = fmt.Errorf("%w: %w", ErrIssuer, err)
 	}
 	if err != nil {
 		return Proved{}, t.Wish, o.refused(ctx, &a, code, err)
@@ -131,7 +137,7 @@ func (o *OpenID) Finish(ctx context.Context, a Attempt, sealed, state, code stri
 	return Proved{Account: account, PasswordID: p.PasswordID, Issuer: o.Issuer(), Second: true}, t.Wish, err
 }
 
-// refused counts a response that signs nobody in, and returns its error.
+// refused counts a response with a valid ticket that signs nobody in, and returns its error.
 func (o *OpenID) refused(ctx context.Context, a *Attempt, code string, err error) error {
 	if errors.Is(err, ErrIssuer) || errors.Is(err, ErrStranger) {
 		o.web.env.Log.Debug("sign-in with the issuer refused", "place", a.place(), "error", err)

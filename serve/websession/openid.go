@@ -62,7 +62,8 @@ func (x openIDDoor) begin(w http.ResponseWriter, r *http.Request) {
 		x.fail(w, r, &input{}, nil, err)
 		return
 	}
-	x.setTicket(w, r, ticket, int(signin.OpenIDLife/time.Second))
+	// The cookie outlives the ticket, so that a person who is late learns why the sign-in failed.
+	x.setTicket(w, r, ticket, int(2*signin.OpenIDLife/time.Second))
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, address, http.StatusSeeOther)
 }

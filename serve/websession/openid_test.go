@@ -2,6 +2,7 @@ package websession
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -130,9 +131,9 @@ func TestOpenIDRefused(t *testing.T) {
 	forged.begun("")
 	forged.cookies[0].Value = "e30." + strings.Split(forged.cookies[0].Value, ".")[1]
 	nobody("a forged ticket", forged, good, 401, wrong)
-	denied := *good
-	denied.RawQuery = "error=access_denied&state=" + good.Query().Get("state")
 	cancels := w.browser()
+	denied := *i.Code(t, w.now(), cancels.begun(""), nil)
+	denied.RawQuery = "error=access_denied&state=" + denied.Query().Get("state")
 	nobody("refused by the issuer", cancels, &denied, 401, wrong)
 
 	b := w.browser()
@@ -140,6 +141,9 @@ func TestOpenIDRefused(t *testing.T) {
 		"nobody here has your address")
 	b = w.browser()
 	late := i.Code(t, w.now(), b.begun(""), nil)
+	if age := time.Duration(b.cookies[0].MaxAge) * time.Second; age <= signin.OpenIDLife {
+		t.Errorf("the browser drops the cookie after %s, before the ticket expires", age)
+	}
 	w.fix.Time.Advance(signin.OpenIDLife)
 	nobody("late", b, late, 401, "took too long")
 	_, err := w.dir.People.Set(bg, note.System, w.alice.ID, func(f *directory.PersonFields) error {
@@ -167,4 +171,35 @@ func TestOpenIDRefused(t *testing.T) {
 	w.is("off", b.send("GET", PathOpenID, "", ""), 404, "")
 	w.is("off", b.send("GET", PathOpenIDBack+"?code=1", "", ""), 404, "")
 	w.is("off", b.send("GET", pathWays, "", ""), 200, `{"passkey"`)
+}
+
+// TestOpenIDCounts checks which responses count as failed sign-ins: those that the issuer refuses. A page of anybody
+// can send browsers here without a ticket, and a person may cancel.
+func TestOpenIDCounts(t *testing.T) {
+	t.Parallel()
+	w := open(t, signin.Options{Failures: 2})
+	i := w.withIssuer()
+	far := func() *browser { return &browser{w: w, remote: elsewhere} }
+	back := func(b *browser, query string, status int) {
+		t.Helper()
+		w.is(query, b.send("GET", PathOpenIDBack+"?"+query, "", "", "Sec-Fetch-Site", "cross-site"), status, "")
+	}
+	b := far()
+	for n := range 3 {
+		back(b, fmt.Sprintf("code=%d&state=x", n), 401)
+		cancels := far()
+		state := i.Code(t, w.now(), cancels.begun(""), nil).Query().Get("state")
+		back(cancels, "error=access_denied&state="+state, 401)
+	}
+	if list := w.web.Bans(); len(list) > 0 {
+		t.Fatalf("banned without a guess: %+v", list)
+	}
+	for n := range 2 {
+		b = far()
+		state := i.Code(t, w.now(), b.begun(""), nil).Query().Get("state")
+		back(b, fmt.Sprintf("code=wrong%d&state=%s", n, state), 401)
+	}
+	if list := w.web.Bans(); len(list) != 1 {
+		t.Errorf("refused by the issuer: bans %+v", list)
+	}
 }
