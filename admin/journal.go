@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"doublet/env"
 	"doublet/mail/journal"
 	"doublet/note"
 	"doublet/store"
@@ -474,7 +475,10 @@ func journalExport(ctx context.Context, c *Call, a *JournalExport) (Done, error)
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = env.SyncDir(c.Env.FS, c.Env.FS.PathDir(a.Path))
+	}
+	if err != nil {
 		return Done{}, errors.Join(err, c.Env.FS.Remove(a.Path)) // half an archive proves nothing
 	}
 	return Done{fmt.Sprintf("wrote entries %d to %d of journal %s to %s, last hash %s, signed by %s", m.First, m.Last,

@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/env"
 	"doublet/env/logtail"
 	"doublet/mail"
 	"doublet/mail/journal"
@@ -182,6 +184,12 @@ func TestJournalVerbs(t *testing.T) {
 	if _, err := as[Done](j, "ada", "journal export", args); Kind(err) != "denied" {
 		t.Errorf("ada exports: %v", err)
 	}
+	faults := j.Env.FS.(*env.Faults)
+	faults.FailFiles(env.OpSync, func(name string) bool { return name == "data" }, nil)
+	if _, err := as[Done](j, "eva", "journal export", args); !errors.Is(err, env.ErrInjected) {
+		t.Errorf("the name of the archive is not durable: %v", err)
+	}
+	faults.Heal()
 	_, err = as[Done](j, "eva", "journal export", args)
 	j.ok(err)
 	if _, err := as[Done](j, "eva", "journal export", args); Kind(err) != "exists" {

@@ -10,6 +10,7 @@ package env
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"log/slog"
 	"net"
 	"runtime/debug"
@@ -23,6 +24,15 @@ type FS = vfs.FS
 
 // File is an open file of FS.
 type File = vfs.File
+
+// SyncDir makes the names of the files in a folder durable. A file that was created and synced can be lost without it.
+func SyncDir(files FS, dir string) error {
+	d, err := files.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
 
 // Clock returns the time and waits.
 type Clock interface {

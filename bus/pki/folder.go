@@ -374,7 +374,7 @@ func (f *Folder) writeFile(path string, data []byte) error {
 	if err := f.env.FS.Rename(temporary, path); err != nil {
 		return err
 	}
-	return f.syncDir(f.dir)
+	return env.SyncDir(f.env.FS, f.dir)
 }
 
 // makeDir makes the folder and syncs its parent.
@@ -382,13 +382,5 @@ func (f *Folder) makeDir() error {
 	if err := f.env.FS.MkdirAll(f.dir, 0o700); err != nil {
 		return err
 	}
-	return f.syncDir(f.env.FS.PathDir(f.dir))
-}
-
-func (f *Folder) syncDir(path string) error {
-	dir, err := f.env.FS.OpenDir(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return env.SyncDir(f.env.FS, f.env.FS.PathDir(f.dir))
 }

@@ -4,6 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+
+	"doublet/cmd/doublet/config"
+	"doublet/env"
 
 	"filippo.io/age"
 	"github.com/spf13/cobra"
@@ -31,7 +35,7 @@ func (a *app) backupKeyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := writeIdentity(args[0], id); err != nil {
+			if err := writeIdentity(world(&config.Config{}, a.err).FS, args[0], id); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(a.out, keyAdvice, id.Recipient(), args[0])
@@ -41,13 +45,14 @@ func (a *app) backupKeyCommand() *cobra.Command {
 }
 
 // writeIdentity writes a private key into a new file that only its owner can read, durably.
-func writeIdentity(path string, id *age.X25519Identity) error {
-	return writeNewFile(path, fmt.Sprintf("# private key of Doublet backups\n# public key: %s\n%s\n", id.Recipient(),
-		id))
+func writeIdentity(files env.FS, path string, id *age.X25519Identity) error {
+	return writeNewFile(files, path, fmt.Sprintf("# private key of Doublet backups\n# public key: %s\n%s\n",
+		id.Recipient(), id))
 }
 
-// writeNewFile writes a file that must not exist and that only its owner can read, durably.
-func writeNewFile(path, text string) error {
+// writeNewFile writes a file that must not exist and that only its owner can read, durably. files is the file system of
+// this machine.
+func writeNewFile(files env.FS, path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -56,7 +61,10 @@ func writeNewFile(path, text string) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = env.SyncDir(files, filepath.Dir(path))
+	}
+	if err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
 	return nil

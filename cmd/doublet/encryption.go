@@ -67,11 +67,13 @@ func (a *app) encryptionKeyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			line, err := crypt.NewKey(world(&config.Config{}, a.err))
+			e := world(&config.Config{}, a.err)
+			line, err := crypt.NewKey(e)
 			if err != nil {
 				return err
 			}
-			if err := writeNewFile(path, "# encryption keys of a Doublet server, the newest first\n"+line); err != nil {
+			err = writeNewFile(e.FS, path, "# encryption keys of a Doublet server, the newest first\n"+line)
+			if err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(a.out, encryptionAdvice, path)

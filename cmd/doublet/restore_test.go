@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,6 +13,8 @@ import (
 	"testing"
 
 	"doublet/admin"
+	"doublet/cmd/doublet/config"
+	"doublet/env"
 	"doublet/store/blob/s3test"
 )
 
@@ -84,6 +87,26 @@ func TestBackupAndRestore(t *testing.T) {
 	run(0, "restore", at("backup"), "--replace")
 	if after, _ := run(0, "user", "list"); !strings.Contains(after, "Grace") {
 		t.Errorf("people are\n%s", after)
+	}
+}
+
+// TestWriteNewFile checks that a key file whose name is not durable is an error and is removed: its public key must not
+// be used.
+func TestWriteNewFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "key")
+	files := env.WithFaults(world(&config.Config{}, t.Output()).FS)
+	files.FailFiles(env.OpSync, func(name string) bool { return name == dir }, nil)
+	if err := writeNewFile(files, path, "x"); !errors.Is(err, env.ErrInjected) {
+		t.Errorf("%v, want %v", err, env.ErrInjected)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file stays: %v", err)
+	}
+	files.Heal()
+	if err := writeNewFile(files, path, "x"); err != nil {
+		t.Error(err)
 	}
 }
 
