@@ -113,11 +113,11 @@ func (l AssistanceSteps) Bad() bool {
 func assistance() []*Verb {
 	return []*Verb{
 		define("assistance list", "list the other directories, in their order", assistanceList),
-		define("assistance add", "use another LDAP directory or Active Directory", assistanceAdd, changes,
+		define("assistance add", "use another LDAP directory or Active Directory", assistanceAdd, changes, machine,
 			long("People of whom it keeps the password sign in here: those with user set --assistance NAME, and with "+
 				"--enroll everybody there,\nwho is added here at the first sign-in. See first what works: assistance "+
 				"test NAME. doc/assistance.md has more.")),
-		define("assistance set", "change how another directory is used", assistanceSet, changes),
+		define("assistance set", "change how another directory is used", assistanceSet, changes, machine),
 		define("assistance remove", "do not use another directory any more", assistanceRemove, changes),
 		define("assistance test", "show step by step what works with other directories", assistanceTest),
 	}

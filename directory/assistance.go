@@ -213,7 +213,7 @@ func (as *Assistance) List(ctx context.Context, who note.Who) (list []OtherDirec
 
 func (d *OtherDirectory) hide(who note.Who) {
 	if !who.System && d.Password != "" {
-		d.Password = "***"
+		d.Password = hidden
 	}
 }
 
@@ -238,10 +238,18 @@ func (as *Assistance) Add(ctx context.Context, who note.Who, f AssistanceFields)
 	return d, err
 }
 
-// Set changes another directory. It calls fn under the directory's lock, so fn must be quick.
+// Set changes another directory. It calls fn under the directory's lock, so fn must be quick. fn gets the fields with
+// a hidden password, and must set it again if it changes the servers, their TLS or the bind DN: otherwise an
+// administrator could have the stored password sent to another server.
 func (as *Assistance) Set(ctx context.Context, who note.Who, id note.UNID,
 	fn func(*AssistanceFields) error) (OtherDirectory, error) {
-	d, err := assistanceRecord.set(ctx, as.base, who, id, fn)
+	d, err := assistanceRecord.set(ctx, as.base, who, id, func(f *AssistanceFields) error {
+		was := *f
+		was.URLs = slices.Clone(f.URLs)
+		return setHidden(&f.Password, func() error { return fn(f) }, func() bool {
+			return f.BindDN == was.BindDN && f.TLS == was.TLS && f.CA == was.CA && slices.Equal(f.URLs, was.URLs)
+		})
+	})
 	d.hide(who)
 	return d, err
 }

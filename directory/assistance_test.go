@@ -179,6 +179,41 @@ func TestOtherDirectories(t *testing.T) {
 	}
 }
 
+// TestBindPassword checks that an administrator cannot have the stored password sent to another place.
+func TestBindPassword(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	d, err := w.Assistance.Add(bg, note.System, AssistanceFields{Name: "corp", Settings: assist.Settings{
+		URLs: []string{"ldaps://h"}, BindDN: "cn=x", Password: "secret"}})
+	w.ok(err)
+	admin := note.Who{Person: note.UNID{9}, Roles: []string{RoleAdmin}}
+	set := func(fn func(f *AssistanceFields)) error {
+		_, err := w.Assistance.Set(bg, admin, d.ID, func(f *AssistanceFields) error {
+			if f.Password != hidden {
+				t.Errorf("password %q", f.Password)
+			}
+			fn(f)
+			return nil
+		})
+		return err
+	}
+	for _, fn := range []func(f *AssistanceFields){
+		func(f *AssistanceFields) { f.URLs[0] = "ldaps://mine" },
+		func(f *AssistanceFields) { f.TLS = assist.TLSNone },
+		func(f *AssistanceFields) { f.CA = "mine" },
+		func(f *AssistanceFields) { f.BindDN = "cn=y" },
+	} {
+		w.want(set(fn), ErrInvalid)
+	}
+	w.ok(set(func(f *AssistanceFields) { f.Base = "dc=y" }))
+	w.ok(set(func(f *AssistanceFields) { f.URLs, f.Password = []string{"ldaps://i"}, "secret" }))
+	list, err := w.Assistance.List(bg, note.System)
+	w.ok(err)
+	if list[0].Password != "secret" || list[0].URLs[0] != "ldaps://i" || list[0].Base != "dc=y" {
+		t.Errorf("%+v", list)
+	}
+}
+
 // TestFindMore checks that names are completed with people of other directories, and that nobody is offered twice, or
 // with an address here that nobody has.
 func TestFindMore(t *testing.T) {

@@ -2,6 +2,7 @@ package directory
 
 import (
 	"context"
+	"fmt"
 
 	"doublet/note"
 )
@@ -58,6 +59,26 @@ func (x *record[R, F]) set(ctx context.Context, b *base, who note.Who, id note.U
 		})
 	})
 	return out, err
+}
+
+// hidden replaces a stored password that administrators cannot read.
+const hidden = "***"
+
+// setHidden calls fn with a stored password hidden. If fn leaves it hidden, the password stays, provided that same
+// reports that it is still sent to the same place.
+func setHidden(password *string, fn func() error, same func() bool) error {
+	stored := *password
+	if stored != "" {
+		*password = hidden
+	}
+	if err := fn(); err != nil || *password != hidden {
+		return err
+	}
+	if !same() {
+		return fmt.Errorf("%w: give the password again, because it would be sent to another place", ErrInvalid)
+	}
+	*password = stored
+	return nil
 }
 
 // get returns a document by id. It also finds one that was removed.

@@ -198,8 +198,14 @@ func (rs *Routes) Add(ctx context.Context, who note.Who, f RouteFields) (Route, 
 }
 
 // Set changes a route, except its pattern. It calls fn under the directory's lock, so fn must be quick.
+// fn gets the fields with a hidden password, and must set it again if it changes the host, the port, TLS or the user.
 func (rs *Routes) Set(ctx context.Context, who note.Who, id note.UNID, fn func(*RouteFields) error) (Route, error) {
-	return routeRecord.set(ctx, rs.base, who, id, fn)
+	return routeRecord.set(ctx, rs.base, who, id, func(f *RouteFields) error {
+		was := *f
+		return setHidden(&f.Password, func() error { return fn(f) }, func() bool {
+			return f.Host == was.Host && f.Port == was.Port && f.TLS == was.TLS && f.User == was.User
+		})
+	})
 }
 
 // Remove deletes a route for good.

@@ -84,6 +84,10 @@ func TestRoutes(t *testing.T) {
 	if r, err := w.Routes.Named(ctx, "*.FAR.example"); err != nil || !r.Hold || r.Password != "x" {
 		t.Errorf("%+v %v", r, err)
 	}
+	if _, err := w.Routes.Set(ctx, note.System, star.ID,
+		func(f *RouteFields) error { f.Host = "mine.example"; return nil }); !errors.Is(err, ErrInvalid) {
+		t.Errorf("the stored password goes to another host: %v", err)
+	}
 	list, err := w.Routes.List(ctx)
 	if err != nil || len(list) != 5 || list[0].Pattern != "*" {
 		t.Errorf("%+v %v", list, err)
