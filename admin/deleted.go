@@ -153,12 +153,17 @@ func restoreSince(ctx context.Context, f *mailbox.File, from time.Time) (n int, 
 	}
 }
 
-// notHeld returns an error if a hold of a mail file is on: neither the file nor its owner can be removed then. A file
-// that this server does not have is not checked.
+// notHeld returns an error if a hold of a mail file is on: neither the file nor its owner can be removed then. The hold
+// of a file out of service cannot be read, so that is an error too. A file that this server does not have is not
+// checked.
 func notHeld(ctx context.Context, c *Call, db note.DatabaseID) error {
 	on, err := c.Mailbox.Held(ctx, db)
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrOutOfService) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return nil
+	case errors.Is(err, store.ErrOutOfService):
+		return fmt.Errorf("%w: a hold may be on: put the file into service first, db set %s --service: %w", ErrUsage,
+			db, err)
 	}
 	if err == nil && on {
 		err = fmt.Errorf("%w: a hold is on: end it with user hold NAME off", ErrUsage)

@@ -88,6 +88,14 @@ func TestPurgeMessages(t *testing.T) {
 	if _, err := Do[Done](ctx, Direct{s}, "user remove", Named{"ada"}); Kind(err) != "usage" {
 		t.Errorf("removed during a hold: %v", err)
 	}
+	// The hold of a file out of service cannot be read.
+	database := must[User](t, s, "user show", Named{"ada"}).Database
+	for _, on := range []bool{false, true} {
+		must[Database](t, s, "db set", DatabaseSet{Name: database, Service: &on})
+		if _, err := Do[Done](ctx, Direct{s}, "user remove", Named{"ada"}); Kind(err) != "usage" {
+			t.Errorf("removed during a hold, in service %v: %v", on, err)
+		}
+	}
 	for _, x := range []struct {
 		days, purged int
 		hold         string

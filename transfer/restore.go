@@ -98,6 +98,9 @@ func (j *Job) restoreWhole(ctx context.Context, a *Backup, from *store.Store, in
 		if place, err = j.placeOf(ctx, a.Name, info); err != nil {
 			return err
 		}
+		if err = j.notHeld(ctx, place.database); err != nil {
+			return err
+		}
 	}
 	k := &copying{Job: j, ctx: ctx, from: from, src: info.ID, folders: map[note.ID]note.ID{},
 		made: map[note.ID]note.ID{}}
@@ -110,6 +113,22 @@ func (j *Job) restoreWhole(ctx context.Context, a *Backup, from *store.Store, in
 		out.Replaced, err = j.replace(ctx, place, k.dst)
 	}
 	out.Database, out.Notes, out.Bytes = k.dst, k.notes, k.bytes
+	return err
+}
+
+// notHeld returns an error if a hold of a mail file is on, or if it cannot be read: the file cannot be replaced then.
+func (j *Job) notHeld(ctx context.Context, db note.DatabaseID) error {
+	on, err := j.mailbox.Held(ctx, db)
+	switch {
+	case errors.Is(err, store.ErrNotFound): // it was never created
+		return nil
+	case errors.Is(err, store.ErrOutOfService):
+		return fmt.Errorf("%w: a hold may be on: first db set %s --service, or set a title with --as: %w", ErrInvalid,
+			db, err)
+	case err == nil && on:
+		return fmt.Errorf("%w: a hold is on: set a title for the copy with --as, or end it with user hold NAME off",
+			ErrInvalid)
+	}
 	return err
 }
 

@@ -202,6 +202,16 @@ func TestRestoreDatabase(t *testing.T) {
 		nil) != nil {
 		t.Fatal(err)
 	}
+	if err := s.mailbox.Hold(context.Background(), ada.MailDatabase, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.job().Restore(context.Background(), &Backup{Name: "ada", Dir: "backup"}); !errors.Is(err,
+		ErrInvalid) {
+		t.Errorf("replaced during a hold: %v", err)
+	}
+	if err := s.mailbox.Hold(context.Background(), ada.MailDatabase, false); err != nil {
+		t.Fatal(err)
+	}
 	spoilt, _ := picture(t, s.store, ada.MailDatabase)
 	if slices.Equal(spoilt, want) {
 		t.Fatal("nothing is spoilt")
