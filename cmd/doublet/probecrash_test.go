@@ -86,3 +86,44 @@ func TestTaskCrashOpensEvent(t *testing.T) {
 		t.Errorf("the task runs for half an hour: %+v", list)
 	}
 }
+
+// TestStuck checks that digests wait while test mail does not arrive, and not for other failures of mail: lost journal
+// entries and one full queue do not keep mail from the administrators.
+func TestStuck(t *testing.T) {
+	t.Parallel()
+	f := env.Test(t)
+	s, err := store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	events, err := probe.Open(s, f.Env, stat.New(f.Clock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := probe.ParsePlan(check.Kinds(), probe.Settings{Run: "all"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{env: f.Env, system: &admin.System{Store: s, Events: events}}
+	h.cfg.Probes.TestMail = "test@x.example"
+	n := notices{&server{house: h}}
+	round := func(p *probe.Probe) {
+		probe.NewMonitor(events, plan, time.Hour, []*probe.Probe{p}).Round(context.Background())
+	}
+	round(probe.Bind(&check.JournalFailure, always(func() check.Journaling { return check.Journaling{Missed: 1} })))
+	if list := events.List(probe.Query{State: probe.StateOpen, Severity: probe.Failure}); len(list) != 1 || n.stuck() {
+		t.Errorf("a lost journal entry: %+v, stuck %v", list, n.stuck())
+	}
+	for _, to := range []string{"echo@far.example", "test@x.example"} {
+		trips := []check.Trip{{To: to, Refused: "full"}}
+		round(probe.Bind(&check.TestMail, always(func() []check.Trip { return trips })))
+		if got, want := n.stuck(), to == "test@x.example"; got != want {
+			t.Errorf("test mail to %s is refused: stuck %v", to, got)
+		}
+	}
+}

@@ -73,15 +73,21 @@ func (h notices) attach() error {
 	return nil
 }
 
-// digest mails a digest to the administrators. While mail itself is the trouble, events wait: a digest would not
-// arrive, and would add to the queue.
+// digest mails a digest to the administrators. While test mail to a mail file here does not arrive, or the disk is
+// full, events wait: a digest would not arrive, and would add to the queue.
 func (h notices) digest(ctx context.Context, list []probe.Event, more int) error {
-	q := probe.Query{Type: string(probe.Messaging), State: probe.StateOpen, Severity: probe.Failure, Limit: 1}
-	if len(h.system.Events.List(q)) > 0 || !h.system.Store.HasSpace() {
+	if h.stuck() {
 		return probe.ErrLater
 	}
 	subject, text := probe.Digest(h.cfg.Server.Name, list, more)
 	return h.mail(ctx, note.UNID{}, h.cfg.Probes.Mail, subject, text)
+}
+
+// stuck reports whether a mail to a mail file here does not arrive now.
+func (h notices) stuck() bool {
+	q := probe.Query{Probe: check.TestMail.Kind.Name, Target: h.cfg.Probes.TestMail, State: probe.StateOpen,
+		Severity: probe.Failure, Limit: 1}
+	return len(h.system.Events.List(q)) > 0 || !h.system.Store.HasSpace()
 }
 
 // mail sends a message of the server to an address. Nobody is told if it cannot be delivered.
