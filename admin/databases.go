@@ -320,8 +320,10 @@ func databaseRemove(ctx context.Context, c *Call, a *Named) (Done, error) {
 		return Done{}, fmt.Errorf("%w: %s is the mail file of %s: remove the person instead", ErrUsage,
 			i.Title, p.Name())
 	}
-	if err := notHeld(ctx, c, i.ID); err != nil {
-		return Done{}, err
+	if i.Kind == mailbox.Kind {
+		if err := notHeld(ctx, c, i.ID); err != nil {
+			return Done{}, err
+		}
 	}
 	err = c.Store.SetInfo(note.System, i.ID, func(i *layout.Info) { i.Remove(c.Env.Clock.Now()) })
 	return Done{"removed " + i.Title + "; undo is possible for 30 days"}, err
