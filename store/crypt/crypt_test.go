@@ -15,6 +15,7 @@ import (
 	"doublet/env"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 )
 
 const (
@@ -214,7 +215,7 @@ func TestRewriteMeetsRemoval(t *testing.T) {
 			if string(b) != c.want || (c.want == "") != errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%.100q %v", b, err)
 			}
-			if names, _ := e.FS.List("data/notes"); slices.Contains(names, "a"+CopySuffix) {
+			if names, _ := e.FS.List("data/notes"); slices.Contains(names, copyOf("a")) {
 				t.Error("the copy is left")
 			}
 		})
@@ -292,6 +293,58 @@ func TestRewriteLeavesRoom(t *testing.T) {
 	if b := get(t, f, "data/notes/a"); string(b) != "content" {
 		t.Errorf("%q", b)
 	}
+}
+
+// TestCopyOfMarker is interrupted before the copy of a marker of the engine replaces it. The engine reads every name that
+// begins like that of a marker, so the copy must have another one.
+func TestCopyOfMarker(t *testing.T) {
+	e := env.Test(t)
+	f := newFS(t, e)
+	m, _, err := atomicfs.LocateMarker(f, "data/notes", "manifest")
+	must(t, err)
+	must(t, errors.Join(m.Move("MANIFEST-000001"), m.Close()))
+	if _, err := f.Rotate(); err != nil {
+		t.Fatal(err)
+	}
+	e.Faults.FailFrom(env.OpRename, 1, nil)
+	if _, err := f.Rewrite(context.Background(), nil); !errors.Is(err, env.ErrInjected) {
+		t.Fatal(err)
+	}
+	e.Faults.Heal()
+	names, err := e.FS.List("data/notes")
+	must(t, err)
+	copies := slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, CopySuffix) })
+	if len(copies) != 1 || strings.HasPrefix(copies[0], "marker.") {
+		t.Errorf("the copies %q", copies)
+	}
+	if p, err := f.Rewrite(context.Background(), nil); err != nil || p.Files != 1 {
+		t.Errorf("%+v %v", p, err)
+	}
+	if v, err := atomicfs.ReadMarker(f, "data/notes", "manifest"); v != "MANIFEST-000001" || err != nil {
+		t.Errorf("%q %v", v, err)
+	}
+}
+
+// TestRewriteGoesOn rewrites the files behind one that cannot be read.
+func TestRewriteGoesOn(t *testing.T) {
+	e := env.Test(t)
+	f := newFS(t, e)
+	for _, name := range []string{"a", "b", "c"} {
+		put(t, f, "data/notes/"+name, bytes.Repeat([]byte(name), 9000))
+	}
+	if _, err := f.Rotate(); err != nil {
+		t.Fatal(err)
+	}
+	e.Faults.FailFiles(env.OpRead, func(name string) bool { return strings.HasSuffix(name, "/b") }, nil)
+	p, err := f.Rewrite(context.Background(), nil)
+	if !errors.Is(err, env.ErrInjected) || p.Files != 2 || p.Left != 1 {
+		t.Errorf("%+v %v", p, err)
+	}
+	e.Faults.Heal()
+	if p, err := f.Rewrite(context.Background(), nil); err != nil || p.Files != 1 {
+		t.Errorf("%+v %v", p, err)
+	}
+	(&model{t: t, f: f}).settled()
 }
 
 func must(t *testing.T, err error) {

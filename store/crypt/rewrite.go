@@ -17,8 +17,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// CopySuffix ends the name of a copy that will replace a file. The store ignores such names.
+// CopySuffix ends the name of a copy that will replace a file.
 const CopySuffix = ".rekey"
+
+// copyOf returns the path of a copy that will replace a file. The store ignores its name, and so does the engine, which
+// reads all names that begin with "marker.".
+func copyOf(path string) string {
+	return filepath.Join(filepath.Dir(path), "rekey."+filepath.Base(path)+CopySuffix)
+}
 
 // Status describes the encryption of a data folder.
 type Status struct {
@@ -98,15 +104,16 @@ type Pass struct {
 	// again.
 	Files, Wrapped int
 	Bytes          int64
-	// Left is the number of files that could not be rewritten, because their header is damaged, or they are being
-	// written and must be decrypted.
+	// Left is the number of files that could not be rewritten, because they cannot be read, or are being written and
+	// must be decrypted.
 	Left int
 }
 
 // Rewrite encrypts every file that has not the present key with it, or decrypts it if new files are not encrypted, at
 // the rate of the options. Readers and writers go on meanwhile. A file that is being written keeps its contents and its
 // key; the present server key wraps its key from then on. If ctx ends, Rewrite stops; what it has done stays done.
-// progress may be nil; it is called with the bytes done so far. Rewrite fails with ErrRewriting if another one runs.
+// A file that cannot be rewritten does not stop the others; the error joins all failures. progress may be nil; it is
+// called with the bytes done so far. Rewrite fails with ErrRewriting if another one runs.
 func (f *FS) Rewrite(ctx context.Context, progress func(done int64)) (p Pass, err error) {
 	if !f.rewriting.TryLock() {
 		return p, ErrRewriting
@@ -118,17 +125,24 @@ func (f *FS) Rewrite(ctx context.Context, progress func(done int64)) (p Pass, er
 		return p, nil
 	}
 	c := &copying{f: f, ctx: ctx, begun: f.env.Clock.Now(), progress: progress}
+	var failed error
 	err = walk(f.FS, f.o.Folders, func(path string, size int64) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return c.renew(path, size, &p)
+		err := c.renew(path, size, &p)
+		if err == nil || ctx.Err() != nil || env.IsNoSpace(err) || errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		failed = errors.Join(failed, err)
+		p.Left++
+		return nil
 	})
 	p.Bytes = c.done
 	if err != nil {
-		return p, err
+		return p, errors.Join(failed, err)
 	}
-	return p, f.settle()
+	return p, errors.Join(failed, f.settle())
 }
 
 // settle counts the files after a pass, and records the keys that they need.
@@ -193,7 +207,7 @@ func (c *copying) renew(path string, size int64, p *Pass) error {
 	}
 	if err := c.copy(path); err != nil {
 		return errors.Join(fmt.Errorf("encrypt %s: %w", path, err),
-			except(f.FS.Remove(path+CopySuffix), fs.ErrNotExist))
+			except(f.FS.Remove(copyOf(path)), fs.ErrNotExist))
 	}
 	done, err := f.replace(path)
 	if done {
@@ -238,7 +252,7 @@ func (c *copying) copy(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	to, err := f.Create(path+CopySuffix, vfs.WriteCategoryUnspecified)
+	to, err := f.Create(copyOf(path), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
@@ -303,9 +317,9 @@ func (f *FS) replace(path string) (done bool, err error) {
 	}
 	f.mu.Unlock()
 	if !same {
-		return false, except(f.FS.Remove(path+CopySuffix), fs.ErrNotExist)
+		return false, except(f.FS.Remove(copyOf(path)), fs.ErrNotExist)
 	}
-	if err := f.FS.Rename(path+CopySuffix, path); err != nil {
+	if err := f.FS.Rename(copyOf(path), path); err != nil {
 		return false, err
 	}
 	if err := syncDir(f.FS, filepath.Dir(path)); err != nil {
