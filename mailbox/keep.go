@@ -136,8 +136,10 @@ func (hd *handle) keeps(w *store.Writer, n *layout.Note) (bool, error) {
 		if !hasKeyword(n, Draft) {
 			return true, nil
 		}
-		if _, trashed := n.Member(trashOf(&w.Reader)); trashed {
-			return true, nil
+		for _, trash := range foldersOf(&w.Reader, UseTrash) {
+			if _, in := n.Member(trash); in {
+				return true, nil
+			}
 		}
 	}
 	return held(w)

@@ -128,11 +128,12 @@ func origin(r *store.Reader, row *layout.Note, h *layout.Folder) (list []*layout
 	_, began := row.State.Get(note.Member, string(h.UNID[:]))
 	var last *layout.Folder
 	var lastAt note.Stamp
+	never := append(foldersOf(r, UseTrash), foldersOf(r, UseSnoozed)...)
 	for _, f := range r.AllFolders() {
 		value, at := row.State.Get(note.Member, string(f.UNID[:]))
 		switch {
 		case value != note.Off || at == (note.Stamp{}) || !ofMail(f):
-		case f.SpecialUse == UseTrash || f.SpecialUse == UseSnoozed:
+		case slices.Contains(never, f.Note):
 		case began.Less(at):
 			list = append(list, f)
 		case lastAt.Less(at):

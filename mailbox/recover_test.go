@@ -427,6 +427,40 @@ func TestHold(t *testing.T) {
 	purged(svc, 5)
 }
 
+// TestRecoverTrashByName deletes a message and a draft from a Trash that has the name without the special use, as
+// clients create it. Both can be restored to the INBOX.
+func TestRecoverTrashByName(t *testing.T) {
+	t.Parallel()
+	w := newWorldOn(t, env.Test(t), 0)
+	m := &recovering{w: w}
+	if trash, ok := m.folders()[mailbox.UseTrash]; ok {
+		m.change(func(c *mailbox.Changing) error { return c.DeleteFolder(trash, true) })
+	}
+	m.change(func(c *mailbox.Changing) error {
+		_, err := c.CreateFolder(note.UNID{}, mailbox.UseTrash, "", true)
+		return err
+	})
+	draft, err := mailbox.ParseFlags([]string{`\Draft`})
+	w.must(err)
+	w.append(mailbox.Inbox, plain(1), mailbox.Flags{})
+	last := w.append(mailbox.Inbox, plain(2), draft)
+	_, err = w.open(mailbox.Inbox).CopyTo(w.ctx, mailbox.Set{{Start: 1, Stop: last}}, true, w.mf, mailbox.UseTrash, true,
+		nil)
+	w.must(err)
+	uids, _ := w.fresh(mailbox.UseTrash)
+	w.must(w.open(mailbox.UseTrash).Settle(w.ctx, nil, uids))
+	list, _, err := w.mf.Recoverable(w.ctx, time.Time{})
+	w.must(err)
+	if len(list) != 2 {
+		t.Errorf("%d of %d can be restored", len(list), len(uids))
+	}
+	for i := range list {
+		if to := list[i].Folders; len(to) != 1 || to[0].Name != mailbox.Inbox {
+			t.Errorf("%s goes back to %+v", list[i].Subject, to)
+		}
+	}
+}
+
 // TestHoldKeepsVersions checks that during a hold, and only then, drafts that are deleted, messages that are replaced,
 // and messages that are moved to the mail file of somebody else can be restored.
 func TestHoldKeepsVersions(t *testing.T) {

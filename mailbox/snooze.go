@@ -10,6 +10,7 @@ import (
 
 	"doublet/note"
 	"doublet/store"
+	"doublet/store/layout"
 )
 
 // UseSnoozed is the use of the folder of snoozed messages, which have left the INBOX until a time. The folder is made
@@ -80,23 +81,23 @@ func (d *Reading) waits(s Snoozed) (bool, error) {
 	if s.Reminder {
 		return d.awaits(s.Email)
 	}
-	folder, err := d.snoozedIn(s.Email)
-	return folder != 0, err
+	folders, err := d.snoozedIn(s.Email)
+	return len(folders) > 0, err
 }
 
-// snoozedIn returns the folder of snoozed messages that a message is in, or 0. There are several such folders after a
-// split in which each side made one.
-func (d *Reading) snoozedIn(u note.UNID) (note.ID, error) {
+// snoozedIn returns the folders of snoozed messages that a message is in. There are several such folders after a split
+// in which each side made one, and it is in several if each side snoozed it.
+func (d *Reading) snoozedIn(u note.UNID) (in []*layout.Folder, err error) {
 	row, err := d.rowOf(u)
 	if row == nil || err != nil {
-		return 0, err
+		return nil, err
 	}
 	for _, h := range d.r.Folders() {
-		if _, in := row.Member(h.Note); in && (h.SpecialUse == UseSnoozed || h.Name == UseSnoozed) {
-			return h.Note, nil
+		if _, is := row.Member(h.Note); is && (h.SpecialUse == UseSnoozed || h.Name == UseSnoozed) {
+			in = append(in, h)
 		}
 	}
-	return 0, nil
+	return in, nil
 }
 
 // Snooze moves a message from all its folders to that of snoozed messages until a time, or changes the time. It returns
@@ -192,15 +193,15 @@ func (c *Changing) moveBack(u note.UNID) error {
 	if err != nil {
 		return err
 	}
-	folder, err := c.snoozedIn(u)
+	folders, err := c.snoozedIn(u)
 	if err != nil {
 		return err
 	}
-	f, err := c.r.Folder(folder)
-	if err != nil {
-		return err
+	var from []note.UNID
+	for _, h := range folders {
+		from = append(from, h.UNID)
 	}
-	return c.SetFolders(id, []note.UNID{inbox}, []note.UNID{f.UNID})
+	return c.SetFolders(id, []note.UNID{inbox}, from)
 }
 
 // putSnoozed stores the list of snoozed messages, of which items are those of the profile note as it was read.
@@ -258,7 +259,7 @@ func (c *Changing) wakeOne(s Snoozed, inbox note.ID, now time.Time) error {
 }
 
 func (c *Changing) bringBack(u note.UNID, inbox note.ID, now time.Time) error {
-	folder, err := c.snoozedIn(u)
+	folders, err := c.snoozedIn(u)
 	if err != nil {
 		return err
 	}
@@ -270,7 +271,7 @@ func (c *Changing) bringBack(u note.UNID, inbox note.ID, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if len(row.Members) > 1 { // it is in another folder too, and stays there
+	if len(row.Members) > len(folders) { // it is in another folder too, and stays there
 		if _, err := c.w.AddTo(id, inbox); err != nil && !errors.Is(err, store.ErrExists) {
 			return err
 		}
@@ -279,7 +280,12 @@ func (c *Changing) bringBack(u note.UNID, inbox note.ID, now time.Time) error {
 				return err
 			}
 		}
-		return c.w.RemoveFrom(id, folder)
+		for _, h := range folders {
+			if err := c.w.RemoveFrom(id, h.Note); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	again, err := c.w.CopyNote(c.w, id, inbox, note.UNID{})
 	if err == nil {

@@ -72,6 +72,20 @@ func FindUse(r *store.Reader, use string) (note.ID, error) {
 	return h.Note, nil
 }
 
+// foldersOf returns all folders of a use: those with the special use, of which each side of a split may have made one,
+// or the one with the standard name.
+func foldersOf(r *store.Reader, use string) (ids []note.ID) {
+	for _, h := range r.AllFolders() {
+		if h.SpecialUse == use {
+			ids = append(ids, h.Note)
+		}
+	}
+	if h, err := r.FolderNamed(use); len(ids) == 0 && err == nil {
+		ids = append(ids, h.Note)
+	}
+	return ids
+}
+
 // CreateUse creates the folder of a use under its standard name.
 func CreateUse(w *store.Writer, use string) (note.ID, error) {
 	if use == Inbox {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"doublet/env"
 	"doublet/mailbox"
 	"doublet/note"
 )
@@ -59,5 +60,46 @@ func TestWaker(t *testing.T) {
 	}
 	if uids, _ := w.fresh(mailbox.UseSnoozed); len(uids) != 1 {
 		t.Error(uids)
+	}
+}
+
+// TestWakerOfTwoFolders wakes a message that both sides of a split snoozed: it is in the folder of each.
+func TestWakerOfTwoFolders(t *testing.T) {
+	t.Parallel()
+	w := newWorldOn(t, env.Test(t), 0)
+	w.append("INBOX", "Subject: both\r\n\r\n", mailbox.Flags{Seen: true})
+	m := &recovering{w: w}
+	m.change(func(c *mailbox.Changing) error {
+		one, err := c.ForUse(mailbox.UseSnoozed)
+		if err != nil {
+			return err
+		}
+		return c.MoveFolder(one, note.UNID{}, "Asleep")
+	})
+	m.change(func(c *mailbox.Changing) error {
+		_, err := c.CreateFolder(note.UNID{}, mailbox.UseSnoozed, "", true)
+		return err
+	})
+	var u note.UNID
+	w.must(w.open("INBOX").Fetch(w.ctx, mailbox.Set{{Start: 1, Stop: 1}}, false, mailbox.FetchOptions{},
+		func(m *mailbox.Message) (bool, error) {
+			u, _ = note.ParseUNID(m.EmailID()[1:])
+			return false, nil
+		}, func() error { return nil }))
+	m.change(func(c *mailbox.Changing) error { return c.Snooze(u, w.f.Env.Clock.Now().Add(time.Minute)) })
+	folders := m.folders()
+	m.change(func(c *mailbox.Changing) error {
+		id, err := c.Find(u)
+		if err != nil {
+			return err
+		}
+		return c.SetFolders(id, []note.UNID{folders["Asleep"], folders[mailbox.UseSnoozed]}, nil)
+	})
+	w.f.Time.Advance(time.Hour)
+	w.must(w.svc.NewWaker().Run(w.ctx))
+	for name, want := range map[string]int{"INBOX": 1, "Asleep": 0, mailbox.UseSnoozed: 0} {
+		if uids, _ := w.fresh(name); len(uids) != want {
+			t.Errorf("%s has %v", name, uids)
+		}
 	}
 }
