@@ -32,7 +32,7 @@ type Form struct {
 	Do     Actions    `json:"do"`
 }
 
-// Conditions are conditions on a message. Empty ones are not tested. Texts are compared in any case.
+// Conditions are conditions on a message. Those that are absent are not tested. Texts are compared in any case.
 type Conditions struct {
 	// Direction is out if any recipient is in another domain, otherwise in for a client that did not sign in, otherwise
 	// internal.
@@ -137,6 +137,9 @@ func (c *Conditions) check() error {
 		{"header", c.Header, checkField},
 		{"verdict", c.Verdict, oneOf("junk", "held", "authenticated", "unauthenticated", "forged")},
 	} {
+		if x.values != nil && len(x.values) == 0 { // without it, the rule would match more than its author meant
+			return fmt.Errorf("%s: the condition has no value", x.name)
+		}
 		if err := checkList(x.name, x.values, x.check); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/scheduling"
+	"doublet/serve/condition"
 	"doublet/serve/listen"
 	"doublet/serve/signin"
 	"doublet/stat"
@@ -175,7 +176,7 @@ var refusals = []struct {
 	{groupware.ErrComponent, 403, "<C:supported-calendar-component/>"},
 	{groupware.ErrFull, 507, "<D:quota-not-exceeded/>"}, {mailbox.ErrOverQuota, 507, "<D:quota-not-exceeded/>"},
 	{groupware.ErrForgotten, 403, "<D:valid-sync-token/>"}, {errXML, 400, ""},
-	{store.ErrDenied, 403, "<D:need-privileges/>"}, {store.ErrNotFound, 404, ""}, {store.ErrNotHome, 503, ""},
+	{store.ErrDenied, 403, "<D:need-privileges/>"}, {store.ErrNotFound, 404, ""},
 }
 
 // refuse answers with an error.
@@ -188,6 +189,9 @@ func (q *request) refuse(err error) {
 	if errors.As(err, &f) {
 		status, cond, text = f.status, f.cond, f.text
 	} else {
+		if c, known := condition.Of(err); known {
+			status, text = c.HTTP, c.IMAPText
+		}
 		for _, x := range refusals {
 			if errors.Is(err, x.err) {
 				status, cond, text = x.status, x.cond, err.Error()

@@ -22,6 +22,7 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/scheduling"
+	"doublet/serve/condition"
 	"doublet/serve/signin"
 	"doublet/stat"
 	"doublet/store"
@@ -132,6 +133,26 @@ func (w *world) do(who, method, path, body string, header ...string) *httptest.R
 	out := httptest.NewRecorder()
 	w.server.ServeHTTP(out, r)
 	return out
+}
+
+// TestTrouble checks that a server in trouble says so, and when to try again.
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	w := openWorld(t, 0)
+	w.do("alice", "PUT", home+"calendar/a.ics", event("a", ""))
+	serve := func(state layout.DatabaseState) {
+		w.ok(w.store.SetInfo(note.System, w.who["alice"].Database, func(i *layout.Info) { i.State = state }))
+	}
+	serve(layout.OutOfService)
+	got := w.do("alice", "GET", home+"calendar/a.ics", "")
+	if got.Code != condition.OutOfService.HTTP || got.Header().Get("Retry-After") == "" ||
+		!strings.Contains(got.Body.String(), condition.OutOfService.IMAPText) {
+		t.Errorf("%d %v %s", got.Code, got.Header(), got.Body)
+	}
+	serve(layout.InService)
+	if got := w.do("alice", "GET", home+"calendar/a.ics", ""); got.Code != http.StatusOK {
+		t.Errorf("%d %s", got.Code, got.Body)
+	}
 }
 
 // TestScenarios plays testdata/*.txt, each in a new world. The lines are:

@@ -16,7 +16,7 @@ import (
 	"doublet/wire/ical"
 )
 
-// eventFile is an attachment of an event, as its page shows it.
+// eventFile is an attachment of an event, as its page shows it. For a link, Size is the host.
 type eventFile struct {
 	ID, Name, Size, Href string
 }
@@ -39,7 +39,8 @@ func (v *visit) eventFiles(page *eventPage, x *found, organizes bool) {
 				size(float64(base64.StdEncoding.DecodedLen(len(p.Value)))),
 				v.at(pathEvent, "e", page.ID, "at", page.Instance, "file", inTextPrefix+strconv.Itoa(i))})
 		} else if u, err := url.Parse(p.Value); err == nil && u.Scheme == "https" && len(p.Value) <= 500 {
-			page.Files = append(page.Files, eventFile{Name: cmp.Or(name, clip(p.Value, 80)), Href: p.Value})
+			// The name is the organizer's, who may be a stranger: the host behind it shows where the link leads.
+			page.Files = append(page.Files, eventFile{Name: cmp.Or(name, clip(p.Value, 80)), Size: u.Host, Href: p.Value})
 		}
 	}
 	page.MayAttach = x.may(note.Write) && organizes

@@ -84,3 +84,15 @@ func entryID(t *testing.T, w *world, name string) (id string) {
 	}))
 	return id
 }
+
+// TestLinkOfStranger checks that a link among the attachments shows the host that it leads to, whatever its name says.
+func TestLinkOfStranger(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	w.putEvent("alice", "far", "SUMMARY:Far", "DTSTART:20260310T080000Z", "DTEND:20260310T090000Z",
+		"ATTACH;FILENAME=www.bank.example/statement.pdf:https://elsewhere.example/a")
+	b := w.signed("alice").berlin()
+	b.get(pathCalendar + "?view=day&day=2026-03-10")
+	b.follow("Far")
+	b.want(200, "statement.pdf", `<span class="quiet">elsewhere.example</span>`)
+}

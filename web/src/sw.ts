@@ -8,7 +8,10 @@ const worker = globalThis as unknown as ServiceWorkerGlobalScope;
 const cache = `doublet-${BUILD}`;
 
 worker.addEventListener("install", (e) => {
-  e.waitUntil(caches.open(cache).then((c) => Promise.all(["/", "/mail-frame", ...FILES].map((f) => keep(c, f)))).then(() => worker.skipWaiting()));
+  e.waitUntil(caches.open(cache).then((c) => Promise.all(["/", "/mail-frame", ...FILES].map((f) => keep(c, f)))).catch(async (e) => {
+    await caches.delete(cache); // a part of a client must not take the place of a whole one
+    throw e;
+  }).then(() => worker.skipWaiting()));
 });
 
 /** Keeps a file. A network that changes breaks requests off: one failure must not leave the page without a worker until it is loaded again. */

@@ -143,6 +143,7 @@ END:VCALENDAR
   const there = page.locator(".invitation a.file", { hasText: "there.pdf" });
   assert.equal(await there.getAttribute("href"), "https://elsewhere.example/there.pdf");
   assert.equal(await there.getAttribute("rel"), "noopener noreferrer");
+  assert.match(await there.innerText(), /there\.pdf\s+elsewhere\.example/u); // the name is a stranger's
   assert.deepEqual(page.foreign, []);
   assert.deepEqual(page.wrong, []);
 });

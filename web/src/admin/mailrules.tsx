@@ -152,7 +152,7 @@ function Conditions({ side, form }: { side: Side; form: Signal<RuleForm> }) {
             {c in choices
               ? <div role="group" aria-label={label}><span>{label}</span>{choices[c as keyof typeof choices].map((v) => <label class="check"><input type="checkbox" checked={list.includes(v)} onChange={(e) => set(c, e.currentTarget.checked ? [...list, v] : list.filter((x) => x !== v))} />{valueName(c, v)}</label>)}</div>
               : c === "larger"
-                ? <Field label={label}><input value={list[0] ?? ""} placeholder="10 MB" onInput={(e) => set(c, [e.currentTarget.value])} /></Field>
+                ? <Field label={label}><input value={list[0] ?? ""} required pattern=".*\S.*" placeholder="10 MB" onInput={(e) => set(c, [e.currentTarget.value])} /></Field>
                 : <Field label={label} hint={ta(`hint_${c as "from"}`)}><textarea rows={2} spellcheck={false} value={list.join("\n")} onInput={(e) => set(c, linesIn(e.currentTarget.value))} /></Field>}
             <button type="button" class="tool" aria-label={ta("removeMember", label)} title={ta("removeMember", label)} onClick={() => set(c, undefined)}><Icon name="close" /></button>
           </div>

@@ -56,12 +56,10 @@ function formOf({ when = {}, unless = {}, do: actions = {}, ...rest }: Rule): Ru
 /** The lines that are not empty. */
 export const filled = (lines: string[]): string[] => lines.map((l) => l.trim()).filter(Boolean);
 
+/** The conditions of one side. The server refuses one without a value: without it the rule would match more. */
 function side(values: Values): Json | undefined {
   const out: Json = {};
-  for (const [name, lines] of Object.entries(values)) {
-    const list = filled(lines);
-    if (list.length > 0) out[name] = name === "larger" ? list[0] : list;
-  }
+  for (const [name, lines] of Object.entries(values)) out[name] = name === "larger" ? filled(lines)[0] : filled(lines);
   return Object.keys(out).length > 0 ? out : undefined;
 }
 

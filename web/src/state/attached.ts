@@ -15,6 +15,8 @@ export interface Attached {
   size: number | null;
   url: string;
   saves: boolean;
+  /** Where a link leads, "" for what is saved: its name is the organizer's, who may be a stranger. */
+  host: string;
   pdf: boolean;
 }
 
@@ -37,7 +39,7 @@ function read(account: Id, id: Id, l: Link): Attached | null {
   if (!kept && !data && !(l.href && /^https?:/iu.test(l.href) && URL.canParse(l.href))) return null;
   const type = l.contentType ?? "application/octet-stream";
   const name = l.title || (kept || data ? type : lastOf(l.href!));
-  return { id, name, size: l.size ?? (data ? sizeOf(l.href!) : null), url: kept ? client.blobURL(account, kept, type, name) : l.href!, saves: !!kept || !!data, pdf: !!kept && type === "application/pdf" };
+  return { id, name, size: l.size ?? (data ? sizeOf(l.href!) : null), url: kept ? client.blobURL(account, kept, type, name) : l.href!, saves: !!kept || !!data, host: kept || data ? "" : new URL(l.href!).host, pdf: !!kept && type === "application/pdf" };
 }
 
 /** The attachments among the links of an event, without those that no browser may open. */

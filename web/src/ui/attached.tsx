@@ -25,7 +25,7 @@ function Entry({ f, children }: { f: Item; children?: ComponentChildren }) {
   return (
     <li>
       <a class="file" href={f.url} {...(f.saves ? { download: f.name } : { target: "_blank", rel: "noopener noreferrer" })}>
-        <Icon name={f.saves ? "attach" : "link"} /><span class="name" dir="auto">{f.name}</span>{f.size !== null && <span class="quiet">{size(f.size)}</span>}
+        <Icon name={f.saves ? "attach" : "link"} /><span class="name" dir="auto">{f.name}</span>{f.host && <span class="quiet" dir="ltr">{f.host}</span>}{f.size !== null && <span class="quiet">{size(f.size)}</span>}
       </a>
       {f.pdf && <a class="tool" href={`${f.url}&preview=1`} target="_blank" rel="noopener noreferrer" aria-label={tx("preview", f.name)} title={tx("preview", f.name)}><Icon name="eye" /></a>}
       {children}

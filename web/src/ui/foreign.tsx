@@ -76,7 +76,7 @@ function listen(frame: HTMLIFrameElement, lead: (l: Lead | null) => void): void 
 function wordsOf(html: string): string {
   const d = new DOMParser().parseFromString(html.replace(/<(?:br|\/p|\/div|\/tr|\/li|\/h\d)\b/giu, "\n$&"), "text/html");
   for (const e of d.querySelectorAll("style,script,title")) e.remove();
-  return (d.body.textContent ?? "").replace(/\s*\n\s*/gu, "\n").trim();
+  return (d.body.textContent ?? "").split("\n").map((line) => line.trim()).filter(Boolean).join("\n");
 }
 
 /** A frame with foreign HTML; it is as high as what it shows. One that is far from what is shown has no frame (near.ts). */
