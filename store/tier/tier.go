@@ -29,8 +29,10 @@ const (
 	// pause is the time after a failed read in which reads fail at once, so that readers do not queue for a place that
 	// stalls.
 	pause = 5 * time.Second
-	// stalled is the time without progress after which the writing or checking of a copy ends.
-	stalled = 2 * time.Minute
+	// stalled is the time without progress after which the writing or checking of a copy ends. A bucket reads a part of
+	// 16 MB at once and then sends it, which counts as no progress: a slow line needs minutes for it. A connection that
+	// does not move fails much earlier (blob).
+	stalled = 30 * time.Minute
 	// fetches bounds the copies that are read at a time.
 	fetches = 8
 	// chunk is the number of bytes read at a time.

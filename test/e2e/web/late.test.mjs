@@ -214,6 +214,27 @@ test("a calendar whose first requests are refused lives, and a line in the quick
   assert.deepEqual(page.wrong, []);
 });
 
+test("a line that the server refuses is in the quick entry again: an event and a task", async () => {
+  const page = await open({ worker: false });
+  await page.route("**/jmap/api", (route) => {
+    if (!says(route, '"create":{')) return route.fallback();
+    const full = { type: "overQuota", description: "The mail file is full." };
+    const methodResponses = JSON.parse(route.request().postData()).methodCalls.map(([name, { accountId, create }, id]) => [name, { accountId, oldState: "0", newState: "0", notCreated: Object.fromEntries(Object.keys(create).map((key) => [key, full])) }, id]);
+    return route.fulfill({ contentType: "application/json", body: JSON.stringify({ methodResponses }) });
+  });
+  for (const [path, there] of [["week/2030-08-05", ".grid-body"], ["tasks", ".tasks"]]) {
+    if (path === "tasks") await page.goto(`${base}/calendar/${path}`);
+    else await signInAt(page, `/calendar/${path}`, there, me);
+    await page.waitForSelector(there);
+    const line = `Too much for ${path.slice(0, 4)} 2030-08-06 10:00`;
+    await page.fill("#quick", line);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".toast:has-text('The mail file is full')");
+    await page.waitForFunction((line) => document.querySelector("#quick").value === line, line);
+  }
+  assert.deepEqual(page.wrong, []);
+});
+
 test("of a series, the instance and the whole are there without a network", inChromium("offline"), async () => {
   await make(me, { title: "Both kept", description: "With words", start: "2030-04-01T09:00:00", recurrenceRules: [{ "@type": "RecurrenceRule", frequency: "daily", count: 3 }] });
   const page = await open();

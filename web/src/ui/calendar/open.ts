@@ -130,10 +130,13 @@ export async function deleteEvent(s: Shown): Promise<void> {
   say(tk("deleted", titleOf(s)), { text: t("undo"), run: back }, seconds);
 }
 
-/** Creates an event at once, as the quick entry does, and offers to take it back. */
-export async function createAtOnce(account: Id, event: Omit<CalendarEvent, "id">): Promise<void> {
+/** Creates an event at once, as the quick entry does, and offers to take it back. False: there is none, and the person was told why. */
+export async function createAtOnce(account: Id, event: Omit<CalendarEvent, "id">): Promise<boolean> {
   const made = await createEvent(account, event);
-  if (typeof made !== "string") return tell(made);
+  if (typeof made !== "string") {
+    tell(made);
+    return false;
+  }
   say(tk("created", event.title ?? ""), {
     text: t("undo"),
     run: () => {
@@ -141,5 +144,6 @@ export async function createAtOnce(account: Id, event: Omit<CalendarEvent, "id">
       if (s) void remove(s, "all", [s], 0, tell);
     },
   });
+  return true;
 }
 

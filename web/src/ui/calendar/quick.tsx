@@ -51,9 +51,11 @@ export function QuickEntry() {
     goQuery({ edit: "new", event: "" });
   };
   const done = async () => {
+    const line = text.value;
     const shelf = q && await take();
     if (!shelf) return;
-    void createAtOnce(shelf.account, { "@type": "Event", uid: crypto.randomUUID(), calendarIds: { [shelf.id]: true }, ...eventOf(q) } as unknown as Omit<CalendarEvent, "id">);
+    void createAtOnce(shelf.account, { "@type": "Event", uid: crypto.randomUUID(), calendarIds: { [shelf.id]: true }, ...eventOf(q) } as unknown as Omit<CalendarEvent, "id">)
+      .then((made) => { if (!made && !text.value) write(line); });
     if (q.day !== day.value) showView(view.value, q.day);
   };
   return (

@@ -9,7 +9,7 @@ import { preferences } from "../../state/prefs";
 import { closeQuery, goQuery } from "../../state/route";
 import { say } from "../../state/screen";
 import { attempt, client, home } from "../../state/session";
-import { allTasks, createTask, defaultList, mayWriteList, openTasks, removeTask, tick, type ShownTask, type TaskPatch } from "../../state/tasks";
+import { allTasks, createTask, defaultList, mayWriteList, openTasks, removeTask, taskOf, tick, type ShownTask, type TaskPatch } from "../../state/tasks";
 import { t } from "../../text";
 import { tt } from "../../text/tasks";
 import { localAt, tell } from "./open";
@@ -23,7 +23,10 @@ const failed = (p: Problem | undefined) => { if (p) tell(p); return !!p; };
 export async function tickTask(s: ShownTask, done: boolean): Promise<void> {
   if (!mayWriteList(s.list)) return;
   if (failed(await tick(s, done))) return;
-  say(tt(done ? "isDone" : "isOpen", nameOf(s)), { text: t("undo"), run: () => void tick({ ...s, done }, !done).then(failed) });
+  say(tt(done ? "isDone" : "isOpen", nameOf(s)), { text: t("undo"), run: () => {
+    const now = taskOf(s.key); // as this change leaves it, also while it waits for the server
+    void tick(now ?? { ...s, done }, !done).then(failed);
+  } });
 }
 
 /** The properties of a due time in the viewer's zone: on a day, or at minutes after its midnight. */
@@ -33,19 +36,21 @@ export function dueAt(day: Day | undefined, minutes?: number): TaskPatch {
   return { due: localAt(day, minutes), showWithoutTime: false, timeZone: viewZone.value };
 }
 
-/** Creates a task in the usual list, and offers to take it back. */
-export async function addAtOnce(patch: TaskPatch): Promise<void> {
+/** Creates a task in the usual list, and offers to take it back. False: there is none, and the person was told why. */
+export async function addAtOnce(patch: TaskPatch): Promise<boolean> {
   await openTasks();
   const list = defaultList.value;
-  if (!list) return void say(tt("notOffered"));
-  const made = await createTask(list, patch);
-  if (typeof made !== "string") return tell(made);
+  const made = list && (await createTask(list, patch));
+  if (!list) say(tt("notOffered"));
+  else if (typeof made !== "string") tell(made!);
+  if (!list || typeof made !== "string") return false;
   say(tt("created", patch.title ?? ""), {
     text: t("undo"), run: () => {
       const s = allTasks.value.find((x) => x.account === list.account && x.task.id === made);
       if (s) void removeTask(s, true, 0, tell);
     },
   });
+  return true;
 }
 
 export const openTask = (s: ShownTask): void => goQuery({ task: s.key, event: "" });

@@ -65,17 +65,19 @@ export function QuickTaskEntry() {
   const text = useSignal("");
   const input = useRef<HTMLInputElement>(null);
   const q = text.value.trim() ? readQuickTask(text.value, today.value) : undefined;
-  const clear = () => { text.value = input.current!.value = ""; };
-  const done = () => {
+  const write = (line: string) => { if (input.current) text.value = input.current.value = line; };
+  const done = async () => {
     if (!q) return;
-    void addAtOnce({ title: q.title, ...(q.day ? dueAt(q.day, q.from) : {}), ...(q.important ? { priority: 1 } : {}) });
-    clear();
+    const line = text.value;
+    write(""); // at once, so that a second Enter makes no second task
+    const made = await addAtOnce({ title: q.title, ...(q.day ? dueAt(q.day, q.from) : {}), ...(q.important ? { priority: 1 } : {}) });
+    if (!made && !text.value) write(line);
   };
   return (
-    <form class="search quick" onSubmit={(e) => { e.preventDefault(); done(); }}>
+    <form class="search quick" onSubmit={(e) => { e.preventDefault(); void done(); }}>
       <Icon name="plus" />
       <input id="quick" ref={input} aria-label={tt("quickTask")} placeholder={tt("quickTaskHint")} autocomplete="off" {...(q ? { "aria-describedby": "quick-says" } : {})} onInput={(e) => (text.value = e.currentTarget.value)}
-        onKeyDown={(e) => { if (e.key === "Escape") { clear(); e.currentTarget.blur(); e.stopPropagation(); } }} />
+        onKeyDown={(e) => { if (e.key === "Escape") { write(""); e.currentTarget.blur(); e.stopPropagation(); } }} />
       {q && (
         <div class="search-help" id="quick-says" role="status">
           <p><b dir="auto">{q.title}</b>{q.important && <span class="quiet"> · {tt("priorityHigh")}</span>}</p>
