@@ -15,9 +15,10 @@ import (
 	"doublet/wire/jmap"
 )
 
-// Bounds of the page of tasks: tasks that it reads and shows, and the time in which it looks for an instance of a task
-// that recurs.
+// Bounds of the page of tasks: tasks that it reads, sorts and shows, and the time in which it looks for an instance of a
+// task that recurs.
 const (
+	maxTasksRead  = 10_000
 	maxTasks      = 1000
 	maxTasksShown = 30
 	taskPast      = 366 * 24 * time.Hour
@@ -126,18 +127,23 @@ func (p *agenda) taskRows(page *tasksPage) error {
 		Component: calendar.Task}
 	if err := p.Times(p.v.ctx, always, func(t *groupware.Times) bool {
 		ids = append(ids, t.UNID)
-		return len(ids) < maxTasks
+		return true
 	}); err != nil {
 		return err
 	}
+	slices.Reverse(ids) // those that came last are read if there are too many
+	read := 0
 	err = p.ByID(p.v.ctx, groupware.Calendar, ids, true, func(e *groupware.Entry) bool {
 		in := collectionOf(lists, e.Collection)
 		if o, err := calendar.ReadObject(e.Text); err == nil && e.Component == calendar.Task && in != nil {
-			page.Tasks = append(page.Tasks, p.taskRow(e, o, in))
+			if r := p.taskRow(e, o, in); r.Done == page.Done {
+				page.Tasks = append(page.Tasks, r)
+			}
 		}
-		return true
+		read++
+		page.More = read < len(ids) && (read == maxTasksRead || len(page.Tasks) == maxTasks)
+		return !page.More
 	})
-	page.Tasks = slices.DeleteFunc(page.Tasks, func(r taskRow) bool { return r.Done != page.Done })
 	slices.SortStableFunc(page.Tasks, func(a, b taskRow) int {
 		if page.Done {
 			return strings.Compare(b.changed, a.changed)
@@ -147,8 +153,8 @@ func (p *agenda) taskRows(page *tasksPage) error {
 		}
 		return cmp.Or(a.at.Compare(b.at), strings.Compare(a.Title, b.Title))
 	})
-	if page.More = len(page.Tasks) > maxTasksShown; page.More {
-		page.Tasks = page.Tasks[:maxTasksShown]
+	if len(page.Tasks) > maxTasksShown {
+		page.Tasks, page.More = page.Tasks[:maxTasksShown], true
 	}
 	return err
 }

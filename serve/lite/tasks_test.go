@@ -178,3 +178,20 @@ func TestUntilAlone(t *testing.T) {
 		t.Error(s)
 	}
 }
+
+// TestManyTasks lists a new task beside more that are done than the page sorts.
+func TestManyTasks(t *testing.T) {
+	t.Parallel()
+	w := open(t, 0)
+	for i := range maxTasks + 1 {
+		w.putTask("alice", fmt.Sprint("done", i), "SUMMARY:Old", "STATUS:COMPLETED")
+	}
+	w.putTask("alice", "new", "SUMMARY:The newest")
+	b := w.signed("alice")
+	b.get(pathTasks)
+	b.want(200, "The newest")
+	b.lacks("Old")
+	b.get(pathTasks + "?done=1")
+	b.want(200, "Old")
+	b.lacks("The newest")
+}
