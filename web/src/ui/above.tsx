@@ -7,7 +7,9 @@ import { menu, sheet, toasts, type Sheet } from "../state/screen";
 import { t } from "../text";
 import { Icon } from "./icons";
 
-/** A sheet: one of the client's own, or with onClose one that whoever shows it closes. */
+/**
+ * A sheet: one of the client's own, or with onClose one that whoever shows it closes. It stays open until then: onClose may ask first.
+ */
 export function Frame({ title, small, children, onClose = () => { sheet.value = null; } }: { title: string; small?: boolean; children: ComponentChildren; onClose?: () => void }) {
   const box = useRef<HTMLDialogElement>(null);
   const gone = useRef(false);
@@ -20,7 +22,7 @@ export function Frame({ title, small, children, onClose = () => { sheet.value = 
     };
   }, []);
   return (
-    <dialog class={`sheet ${small ? "small" : ""}`} ref={box} aria-label={title} onClose={() => { if (!gone.current) onClose(); }} onClick={(e) => { if (e.target === e.currentTarget) onClose(); }}>
+    <dialog class={`sheet ${small ? "small" : ""}`} ref={box} aria-label={title} onCancel={(e) => { e.preventDefault(); onClose(); }} onClose={() => { if (!gone.current) onClose(); }} onClick={(e) => { if (e.target === e.currentTarget) onClose(); }}>
       <h2>{title}</h2>
       {children}
     </dialog>

@@ -83,7 +83,11 @@ function changes(was: Task | undefined, first: Form, f: Form): TaskPatch | undef
 
 /** The layer of the task that the address names, or of a new one. */
 export function TaskEditor({ of: key }: { of: string }) {
-  const s = taskOf(key);
+  const there = taskOf(key);
+  // What is written stays where the task is deleted elsewhere meanwhile; saving says so.
+  const last = useRef<{ key: string; s: ShownTask } | null>(null);
+  if (there) last.current = { key, s: there };
+  const s = last.current?.key === key ? last.current.s : undefined;
   const whole = useSignal<Task | null>(null);
   const failed = useSignal(false);
   useEffect(() => {
@@ -105,6 +109,7 @@ function Fields({ s, task }: { s: ShownTask | undefined; task: Task | undefined 
   const form = useSignal<Form>(first);
   const problem = useSignal("");
   const saving = useSignal(false);
+  const asked = useSignal(false);
   const title = useRef<HTMLInputElement>(null);
   const f = form.value;
   const set = (change: Partial<Form>) => { problem.value = ""; form.value = { ...form.value, ...change }; };
@@ -127,9 +132,13 @@ function Fields({ s, task }: { s: ShownTask | undefined; task: Task | undefined 
     else if (bad) tell(bad);
     else closeQuery("task");
   };
+  const close = () => {
+    if (JSON.stringify(form.value) !== JSON.stringify(first) && !saving.value) asked.value = true;
+    else closeQuery("task");
+  };
   const mid = task ? messageOf(task) : "";
   return (
-    <Frame title={task ? tt("editTask") : tt("newTask")} onClose={() => closeQuery("task")}>
+    <Frame title={task ? tt("editTask") : tt("newTask")} onClose={close}>
       <form class="event-form" onSubmit={(e) => { e.preventDefault(); void save(); }}>
         <label class="field"><span>{tk("title")}</span><input class="title-input" ref={title} value={f.title} disabled={!may} onInput={(e) => set({ title: e.currentTarget.value })} autocomplete="off" /></label>
         {s?.repeats && <p class="quiet">{tt("seriesNote")}</p>}
@@ -145,12 +154,13 @@ function Fields({ s, task }: { s: ShownTask | undefined; task: Task | undefined 
         <label class="field"><span>{tt("notes")}</span><textarea rows={4} value={f.notes} disabled={!may} onInput={(e) => set({ notes: e.currentTarget.value })} /></label>
         {mid && <p><button type="button" class="button" onClick={() => void openMessage(mid)}><Icon name="unread" />{tt("openMessage")}</button></p>}
         {problem.value && <p class="said" role="alert">{problem.value}</p>}
+        {asked.value && <p class="said" role="alert">{tk("discardAsk")} <button type="button" class="button danger" onClick={() => closeQuery("task")}>{tk("discard")}</button></p>}
         <div class="ends">
           {s && may && <span class="start with-icon">
             <button type="button" class="button" onClick={() => void deleteTask(s)}><Icon name="trash" />{t("delete")}</button>
             {s.task.recurrenceId && <button type="button" class="button" title={dueText(s)} onClick={() => void deleteTask(s, true)}>{tt("skip")}</button>}
           </span>}
-          <button type="button" class="button" onClick={() => closeQuery("task")}>{t("cancel")}</button>
+          <button type="button" class="button" onClick={close}>{t("cancel")}</button>
           {may && <button class="button primary" disabled={saving.value}>{t("save")}</button>}
         </div>
       </form>
