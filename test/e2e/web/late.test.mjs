@@ -85,10 +85,17 @@ test("an event that is deleted while it is being made stays deleted when the pag
   await until(() => making.n === 1);
   await page.keyboard.press("#");
   await page.waitForSelector(".toast:has-text('deleted')");
-  const made = answered(page, '"create":{"e"');
-  making.go();
-  await made;
   await counts(event(page, "Never meant"), 0);
+  await page.evaluate(() => {
+    window.seen = 0;
+    new MutationObserver(() => (window.seen += document.querySelector(".calendar-view").textContent.includes("Never meant"))).observe(document.body, { childList: true, subtree: true });
+  });
+  const made = answered(page, '"create":{"e"');
+  const read = answered(page, '"CalendarEvent/query"');
+  making.go();
+  await Promise.all([made, read]);
+  await counts(event(page, "Never meant"), 0);
+  assert.equal(await page.evaluate(() => window.seen), 0);
   await page.close({ runBeforeUnload: true });
   await until(async () => (await events(me, "2030-01-07", "2030-01-14")).length === 0);
   assert.deepEqual(page.wrong, []);

@@ -108,8 +108,12 @@ export function deliver(from, to, text) {
 
 /** Waits until a locator finds n elements: the last of them may come a moment after the first. */
 export async function counts(where, n) {
-  for (let i = 0; i < 150 && (await where.count()) !== n; i++) await new Promise((done) => setTimeout(done, 100));
-  assert.equal(await where.count(), n);
+  let found = await where.count();
+  for (let i = 0; i < 150 && found !== n; i++) {
+    await new Promise((done) => setTimeout(done, 100));
+    found = await where.count();
+  }
+  assert.equal(found, n);
 }
 
 /** Waits until what a function looks at is so. */

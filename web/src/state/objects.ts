@@ -34,7 +34,13 @@ export function overlay<T>(type: Kind): { value: Map<string, { object: T | null;
     const out = new Map<string, { object: T | null; standing: Standing }>();
     for (const i of changesOf(type)) {
       // A refused change is among unsaved, and the server's version is shown. A new object has none: it stays.
-      for (const [key, object] of i.shows ?? []) if (!i.refused || isNewKey(key)) out.set(key, { object: object as T | null, standing: i.refused ? "refused" : i.waited ? "waits" : "now" });
+      for (const [key, object] of i.shows ?? []) {
+        if (i.refused && !isNewKey(key)) continue;
+        const as = { object: object as T | null, standing: i.refused ? "refused" : i.waited ? "waits" : "now" } as const;
+        out.set(key, as);
+        // One that was made meanwhile is hidden under the key that it had before, too.
+        if (!object) for (const before of out.keys()) if (keyNow(before) === key) out.set(before, as);
+      }
     }
     return out;
   });
