@@ -15,7 +15,7 @@ export interface Attached {
   size: number | null;
   url: string;
   saves: boolean;
-  /** Where a link leads, "" for what is saved: its name is the organizer's, who may be a stranger. */
+  /** The host of a link, "" for what is saved: the name is the organizer's, who may be a stranger. */
   host: string;
   pdf: boolean;
 }

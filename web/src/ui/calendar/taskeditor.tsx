@@ -84,7 +84,7 @@ function changes(was: Task | undefined, first: Form, f: Form): TaskPatch | undef
 /** The layer of the task that the address names, or of a new one. */
 export function TaskEditor({ of: key }: { of: string }) {
   const there = taskOf(key);
-  // What is written stays where the task is deleted elsewhere meanwhile; saving says so.
+  // The text stays if the task is deleted elsewhere meanwhile; saving says so.
   const last = useRef<{ key: string; s: ShownTask } | null>(null);
   if (there) last.current = { key, s: there };
   const s = last.current?.key === key ? last.current.s : undefined;
