@@ -444,8 +444,8 @@ func TestRecoverTrashByName(t *testing.T) {
 	w.must(err)
 	w.append(mailbox.Inbox, plain(1), mailbox.Flags{})
 	last := w.append(mailbox.Inbox, plain(2), draft)
-	_, err = w.open(mailbox.Inbox).CopyTo(w.ctx, mailbox.Set{{Start: 1, Stop: last}}, true, w.mf, mailbox.UseTrash, true,
-		nil)
+	_, err = w.open(mailbox.Inbox).CopyTo(w.ctx, mailbox.Set{{Start: 1, Stop: last}}, true, w.mf, mailbox.UseTrash,
+		true, nil)
 	w.must(err)
 	uids, _ := w.fresh(mailbox.UseTrash)
 	w.must(w.open(mailbox.UseTrash).Settle(w.ctx, nil, uids))

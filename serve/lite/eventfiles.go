@@ -40,7 +40,8 @@ func (v *visit) eventFiles(page *eventPage, x *found, organizes bool) {
 				v.at(pathEvent, "e", page.ID, "at", page.Instance, "file", inTextPrefix+strconv.Itoa(i))})
 		} else if u, err := url.Parse(p.Value); err == nil && u.Scheme == "https" && len(p.Value) <= 500 {
 			// The name is the organizer's, who may be a stranger: the host behind it shows where the link leads.
-			page.Files = append(page.Files, eventFile{Name: cmp.Or(name, clip(p.Value, 80)), Size: u.Host, Href: p.Value})
+			page.Files = append(page.Files,
+				eventFile{Name: cmp.Or(name, clip(p.Value, 80)), Size: u.Host, Href: p.Value})
 		}
 	}
 	page.MayAttach = x.may(note.Write) && organizes

@@ -15,8 +15,8 @@ import (
 	"doublet/wire/jmap"
 )
 
-// Bounds of the page of tasks: tasks that it reads, sorts and shows, and the time in which it looks for an instance of a
-// task that recurs.
+// Bounds of the page of tasks: tasks that it reads, sorts and shows, and the time in which it looks for an instance of
+// a task that recurs.
 const (
 	maxTasksRead  = 10_000
 	maxTasks      = 1000
