@@ -295,8 +295,8 @@ func TestRewriteLeavesRoom(t *testing.T) {
 	}
 }
 
-// TestCopyOfMarker is interrupted before the copy of a marker of the engine replaces it. The engine reads every name that
-// begins like that of a marker, so the copy must have another one.
+// TestCopyOfMarker is interrupted before the copy of a marker of the engine replaces it. The engine reads every name
+// that begins like that of a marker, so the copy must have another one.
 func TestCopyOfMarker(t *testing.T) {
 	e := env.Test(t)
 	f := newFS(t, e)
