@@ -196,7 +196,7 @@ func TestParse(t *testing.T) {
 		`{"do":{"add":["x"]}}`:          "neither an address",
 		`{"do":{"add":["@x.example"]}}`: "neither an address",
 		`{"do":{"add":["a@x.example"],"replace":["b@x.example"]}}`:                      "exclude each other",
-		`{"when":{"verdict":[]},"do":{"refuse":"no"}}`:                                  "verdict: the condition has no",
+		`{"when":{"verdict":[]},"do":{"refuse":"no"}}`:                                  "verdict: the condition",
 		`{"do":{"refuse":"no","journal":true}}`:                                         "refuse excludes",
 		`{"do":{"text":" "}}`:                                                           "text: empty",
 		`{"when":{"direction":["up"]},"do":{"stop":true}}`:                              "when: direction",
