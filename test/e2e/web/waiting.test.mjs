@@ -201,6 +201,7 @@ test("tasks are made, ticked, changed and deleted without a network", async () =
   await page.context().setOffline(false);
   await page.waitForFunction(() => document.querySelectorAll(".waits").length === 0, undefined, { timeout: 30_000 });
   await until(async () => !("Waits drop" in (await of())));
+  await until(async () => (await of())["Waits new"] === "completed"); // its tick is told after it is made
   assert.deepEqual(await of(), { "Waits tick": "completed", "Waits changed": "needs-action with words", "Waits new": "completed" });
   await counts(task("Waits new"), 1);
   assert.deepEqual(page.wrong, []);

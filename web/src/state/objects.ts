@@ -69,7 +69,7 @@ const valueAt = (object: unknown, path: string): unknown => pathOf(path).reduce<
 function plain(v: unknown): string {
   const tidy = (x: unknown): unknown => {
     if (Array.isArray(x)) return x.map(tidy);
-    if (x === null || typeof x !== "object") return x || null;
+    if (x === null || typeof x !== "object") return x === "needs-action" ? null : x || null; // the default of progress and of answers
     const entries = Object.entries(x).filter(([k]) => k !== "@type").map(([k, y]): [string, unknown] => [k, tidy(y)]).filter(([, y]) => y !== null);
     return entries.length === 0 ? null : Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
   };
