@@ -190,7 +190,7 @@ async function readAgain(): Promise<boolean> {
 /** Reads once. False: the server did not answer. */
 async function readOnce(before: number): Promise<boolean> {
   const found = offers(tasksCapability) ? await attempt(fetchTasks).catch(() => undefined) : undefined;
-  if (!found || edits !== before) states.clear(); // they may be those of what is not shown
+  if (!found || edits !== before) states.clear(); // they may belong to an answer that is not shown
   // An answer from before a change of the person does not undo it on the screen.
   if (found && edits !== before) return true;
   if (found) batch(() => { taskLists.value = found.lists; read.value = found.tasks; });
