@@ -103,8 +103,8 @@ func (j *Journal) Seal(ctx context.Context, m *Message, raw []byte) (*Sealed, er
 	return s, nil
 }
 
-// readable replaces bytes that are not UTF-8. An archive holds entries as JSON, which would replace them there: the hash
-// would not hold.
+// readable replaces bytes that are not UTF-8. An archive holds entries as JSON, which would replace them there: the
+// hash would not hold.
 func readable(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // member reports whether a person is in a group. If that cannot be found out, the answer is yes: too much is journaled
