@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, test } from "node:test";
-import { barriers, base, browser, open, signInAt } from "./world.mjs";
+import { barriers, base, boxOf, browser, open, signInAt } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -48,7 +48,7 @@ async function drag(page, from, to) {
 async function pointAt(page, day, minutes) {
   const column = page.locator(`.grid-column[data-day="${day}"]`);
   await page.locator(".grid-scroll").evaluate((e) => e.scrollTo(0, 8 * 60));
-  const box = await column.boundingBox();
+  const box = await boxOf(column);
   return [box.x + box.width / 2, box.y + (box.height * minutes) / 1440 + 1];
 }
 
@@ -145,7 +145,7 @@ test("events are made, moved and made longer by dragging and by keys; each is un
   assert.equal(e.start, "2027-02-10T09:00:00");
   // Made longer by its lower edge.
   const [x] = await pointAt(page, "2027-02-10", 0);
-  const box = await event(page, "Dragged").boundingBox();
+  const box = await boxOf(event(page, "Dragged"));
   await drag(page, [x, box.y + box.height - 3], await pointAt(page, "2027-02-10", 11 * 60));
   await page.waitForFunction(() => document.querySelector(".event.timed")?.textContent.includes("11:00"));
   [e] = await stored(page, "2027-02-08", "2027-02-15");
@@ -163,8 +163,8 @@ test("events are made, moved and made longer by dragging and by keys; each is un
   assert.deepEqual([e.start, e.duration], ["2027-02-11T09:15:00", "PT2H"]);
   // In the month, to another day.
   await at(page, "month/2027-02-10");
-  const from = await event(page, "Dragged").boundingBox();
-  const to = await page.locator(".month-day-cell[data-day='2027-02-18']").boundingBox();
+  const from = await boxOf(event(page, "Dragged"));
+  const to = await boxOf(page.locator(".month-day-cell[data-day='2027-02-18']"));
   await drag(page, [from.x + 20, from.y + 10], [to.x + 30, to.y + 40]);
   await toast(page, "moved to");
   [e] = await stored(page, "2027-02-15", "2027-02-22");

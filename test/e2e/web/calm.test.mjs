@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { createServer, request } from "node:http";
 import { after, test } from "node:test";
-import { base, browser, deliver, open, row, signIn } from "./world.mjs";
+import { base, boxOf, browser, deliver, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -40,7 +40,7 @@ test("a style sheet that was lost on the way is loaded again", async () => {
 });
 
 const mail = (to, subject, date = "Sat, 21 Nov 2026 10:00:00 +0000") => deliver("mallory@elsewhere.example", to, `From: Mallory <mallory@elsewhere.example>\nTo: ${to}\nSubject: ${subject}\nMessage-ID: <${subject.replace(/\W/g, "")}@calm.example>\nDate: ${date}\n\nWords.\n`);
-const box = (page, what) => page.locator(what).first().boundingBox();
+const box = (page, what) => boxOf(page.locator(what).first());
 const apart = (a, b) => a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
 
 test("what is shown next after a message was archived is marked read", async () => {
@@ -83,16 +83,16 @@ for (const width of [1440, 1024]) test(`several writers lie beside each other, a
     await page.waitForFunction((n) => document.querySelectorAll(".writer .ProseMirror").length === n, i);
   }
   const writers = page.locator(".writer");
-  const [first, second] = [await writers.nth(0).boundingBox(), await writers.nth(1).boundingBox()];
+  const [first, second] = [await boxOf(writers.nth(0)), await boxOf(writers.nth(1))];
   assert.ok(Math.abs(first.x - second.x) > 100, JSON.stringify([first, second]));
   assert.ok(second.x >= 0);
   for (const n of [0, 1]) {
-    const w = await writers.nth(n).boundingBox();
+    const w = await boxOf(writers.nth(n));
     await page.mouse.click(n === 0 ? w.x + w.width - 150 : w.x + 60, w.y + 20); // what is seen of it brings it to the front
     await writers.nth(n).locator("footer .primary").click();
     await page.waitForSelector(".toast:has-text('recipient')");
-    const toast = await page.locator(".toast").last().boundingBox();
-    for (const k of [0, 1]) assert.ok(apart(toast, await writers.nth(k).locator("footer .primary").boundingBox()));
+    const toast = await boxOf(page.locator(".toast").last());
+    for (const k of [0, 1]) assert.ok(apart(toast, await boxOf(writers.nth(k).locator("footer .primary"))));
   }
   assert.deepEqual(page.wrong, []);
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { atOnce, barriers, base, begin, browser, counts, deliver, open, row, signIn } from "./world.mjs";
+import { atOnce, barriers, base, begin, boxOf, browser, counts, deliver, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -301,7 +301,7 @@ test("a subject of 10,000 characters leaves room for the message; lines of two d
   await row(page, "Endless").click();
   const body = page.locator(".mail .body .plain");
   await body.waitFor();
-  assert.ok((await body.boundingBox()).y < 844, "the message is in sight");
+  assert.ok((await boxOf(body)).y < 844, "the message is in sight");
   assert.equal(await body.evaluate((e) => getComputedStyle(e).unicodeBidi), "plaintext");
   assert.equal(await page.locator(".float").count(), 0); // nothing lies above what is read
   assert.deepEqual(page.wrong, []);

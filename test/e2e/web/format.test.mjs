@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { atOnce, barriers, browser, open, row, signIn } from "./world.mjs";
+import { atOnce, barriers, boxOf, browser, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -142,7 +142,7 @@ test("a picture changes its size by keys and by its corner; what is sent says it
   await page.waitForSelector(".writer .picture.chosen");
   await page.keyboard.press("+");
   await page.waitForFunction(() => document.querySelector(".writer .picture img").width === 240);
-  const corner = await page.locator(".writer .picture .corner").boundingBox();
+  const corner = await boxOf(page.locator(".writer .picture .corner"));
   await page.mouse.move(corner.x + 7, corner.y + 7);
   await page.mouse.down();
   await page.mouse.move(corner.x - 43, corner.y - 20);

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { base, begin, browser, counts, deliver, inChromium, open, row, signIn } from "./world.mjs";
+import { base, begin, boxOf, browser, counts, deliver, inChromium, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -183,7 +183,7 @@ test("on a telephone Back closes the message, the folders and a sheet, and retur
   await page.waitForFunction(() => document.querySelector(".list .scroll").scrollTop > 100);
   await page.waitForTimeout(200);
   const top = await list.evaluate((e) => e.scrollTop);
-  const box = await list.boundingBox();
+  const box = await boxOf(list);
   await page.mouse.click(box.x + 200, box.y + 150);
   await page.waitForSelector(".reader h1");
   await until(page, "message=");

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, browser, deliver, open, row, signIn } from "./world.mjs";
+import { barriers, boxOf, browser, deliver, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -200,7 +200,7 @@ test("buttons say their keys; beside a list in 1024 pixels folders have names, a
   });
   assert.equal(made, 2);
   for (const name of ["Inbox", "Outer box", "Inner box"]) {
-    const box = await page.locator(`.side .folder[title='${name}'] .name`).boundingBox();
+    const box = await boxOf(page.locator(`.side .folder[title='${name}'] .name`));
     assert.ok(box && box.width > 20 && box.height > 8, `${name} has no name to read`);
   }
   await page.click(".side .folder[title='Inner box']");

@@ -290,3 +290,19 @@ test("the agenda shows no later month before an earlier one", async () => {
   assert.deepEqual((await event(page, "In J").allTextContents()).map((text) => /In (June|July)/u.exec(text)[1]), ["June", "July"]);
   assert.deepEqual(page.wrong, []);
 });
+
+test("a task that gets its id keeps its element, and with it the focus and a press that is under way", async () => {
+  const page = await open({ worker: false });
+  await signInAt(page, "/calendar/tasks", ".tasks", me);
+  const making = await hold(page, '"Task/set"');
+  await page.fill("#quick", "Made below the pointer");
+  await page.keyboard.press("Enter");
+  const button = page.locator(".task:has-text('Made below the pointer') .task-open");
+  await button.focus();
+  await button.evaluate((e) => (window.first = { element: e, key: e.dataset.task }));
+  await until(() => making.n === 1);
+  making.go();
+  await page.waitForFunction(() => window.first.element.dataset.task !== window.first.key);
+  assert.ok(await page.evaluate(() => document.activeElement === window.first.element));
+  assert.deepEqual(page.wrong, []);
+});

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { after, test } from "node:test";
-import { browser, deliver, open, row, signIn } from "./world.mjs";
+import { boxOf, browser, deliver, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -292,7 +292,7 @@ test("mail of a size that nobody makes by hand is shown in bounded time, down to
     assert.ok(work.rules <= 2020 && (work.rules <= 120 || work.rules * work.elements <= 6_000_000), `${name}: ${JSON.stringify(work)}`);
     const end = page.frameLocator(".mail iframe").getByText("the end");
     await end.scrollIntoViewIfNeeded();
-    assert.ok((await end.boundingBox()).y < 900, name);
+    assert.ok((await boxOf(end)).y < 900, name);
   }
   assert.deepEqual(page.wrong, []);
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { browser, deliver, heap, open, row, signIn } from "./world.mjs";
+import { boxOf, browser, deliver, heap, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -52,7 +52,7 @@ test("100,000 messages: the top, the middle and the end are right, by the scroll
   await page.waitForSelector(".bar h2:text-is('2 selected')"); // far away, and still chosen
   await page.keyboard.press("Escape");
   // The scrollbar, taken with the mouse and drawn down to its end.
-  const box = await page.locator(scroll).boundingBox();
+  const box = await boxOf(page.locator(scroll));
   const bar = await page.evaluate((s) => { const e = document.querySelector(s); return e.offsetWidth - e.clientWidth; }, scroll);
   if (bar > 0) {
     await page.mouse.move(box.x + box.width - bar / 2, box.y + bar + 4);

@@ -2,15 +2,15 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, browser, counts, deliver, open, row, signIn } from "./world.mjs";
+import { barriers, boxOf, browser, counts, deliver, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
-const widthOf = async (page, pane) => Math.round((await page.locator(`.frame > .${pane}`).boundingBox()).width);
+const widthOf = async (page, pane) => Math.round((await boxOf(page.locator(`.frame > .${pane}`))).width);
 const border = (page, of) => page.locator(`.border-${of}`);
 
 async function drag(page, of, by) {
-  const box = await border(page, of).boundingBox();
+  const box = await boxOf(border(page, of));
   const x = box.x + box.width / 2;
   await page.mouse.move(x, 500);
   await page.mouse.down();

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, base, browser, counts, deliver, inChromium, open, row, signInAt } from "./world.mjs";
+import { barriers, base, boxOf, browser, counts, deliver, inChromium, open, row, signInAt } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -260,13 +260,13 @@ test("nobody is kept out: in light, in dark and on a telephone, by keys", async 
 
 /** Drags a task to what takes it, which may be there only while one drags. */
 async function drag(page, from, to) {
-  const box = await from.boundingBox();
+  const box = await boxOf(from);
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
   await page.mouse.down();
   await page.mouse.move(box.x + box.width / 2 + 8, box.y + box.height / 2 + 8, { steps: 3 });
   // Until the page knows that it is dragged: the list shows it, other views do not.
   await ((await page.locator(".tasks").count()) ? page.waitForSelector(".drop-days") : page.waitForTimeout(300));
-  const there = await to.boundingBox();
+  const there = await boxOf(to);
   for (const x of [40, 44]) await page.mouse.move(there.x + x, there.y + there.height / 2, { steps: 3 }); // the first move over an element only enters it
   await page.waitForSelector(".drop");
   await page.mouse.up();

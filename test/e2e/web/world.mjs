@@ -116,10 +116,25 @@ export async function counts(where, n) {
   assert.equal(found, n);
 }
 
+/** The box of an element that stays where it is: what is drawn anew (an object that gets its id) has none for a moment. */
+export async function boxOf(where) {
+  let box = null;
+  await until(async () => {
+    const before = box;
+    box = await where.boundingBox();
+    return box && before && ["x", "y", "width", "height"].every((k) => box[k] === before[k]);
+  });
+  return box;
+}
+
 /** Waits until what a function looks at is so. */
 export async function until(what) {
-  for (let i = 0; i < 200 && !(await what()); i++) await new Promise((done) => setTimeout(done, 100));
-  assert.ok(await what());
+  let so = await what();
+  for (let i = 0; i < 200 && !so; i++) {
+    await new Promise((done) => setTimeout(done, 100));
+    so = await what();
+  }
+  assert.ok(so);
 }
 
 /** What axe finds that keeps somebody out (WCAG 2.2 A and AA). */

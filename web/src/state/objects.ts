@@ -94,6 +94,8 @@ export function presumed(type: Kind, update: Record<Id, Values>, destroy: Id[], 
 
 /** The ids that objects of this page have got, by account and the id that they had before. */
 const made = new Map<string, Id>();
+/** The keys (account/id) that they had before, by those that they have now. */
+const first = new Map<string, string>();
 
 /** Keeps what the server's id of a new object is. If an earlier request has made it, the server is asked for the id. */
 async function learn(i: Change, answer: Values): Promise<void> {
@@ -103,7 +105,9 @@ async function learn(i: Change, answer: Values): Promise<void> {
     const refusal = (answer["notCreated"] as Record<string, SetError> | undefined)?.[name];
     const id = created[name]?.id ?? (refusal && isThere(i, refusal) ? ((await client.call(`${i.type}/query`, { accountId: i.account, filter: { uid } }))["ids"] as Id[])[0] : undefined);
     if (!id) continue;
-    made.set(`${i.account}/${newID(uid)}`, id);
+    const before = `${i.account}/${newID(uid)}`;
+    made.set(before, id);
+    first.set(`${i.account}/${id}`, before);
     // The browser keeps the id too: another page may tell what waits for the object, or this one as it goes.
     for (const w of waiting.value) if (isChange(w) && w.key !== i.key && w.account === i.account && JSON.stringify(named(w)) !== JSON.stringify(w)) void replace(named(w));
   }
@@ -126,6 +130,9 @@ export function keyNow(key: string): string {
   const at = key.indexOf("/");
   return `${key.slice(0, at)}/${idOf(key.slice(0, at), key.slice(at + 1))}`;
 }
+
+/** The key that the element of an object keeps: one that gets its id is not drawn anew below the pointer, and keeps the focus. */
+export const drawnAs = (key: string): string => first.get(key) ?? key;
 
 /** Refusals that are ours: another changed the same meanwhile, or deleted it. */
 export const changedElsewhere = "changedElsewhere";

@@ -5,6 +5,7 @@ import { tk } from "../../text/calendar";
 import type { Day } from "../../state/days";
 import { Icon } from "../icons";
 import { Block, Marks, placeOf } from "./block";
+import { drawnAs } from "../../state/objects";
 import { tasksBetween } from "../../state/tasks";
 import { titleOf } from "./open";
 import { TaskChip } from "./taskparts";
@@ -29,8 +30,8 @@ export function AgendaDay({ d, list, empty = false }: { d: Day; list: Shown[]; e
     <section class="agenda-day" data-day={d} aria-label={dayText(d)}>
       <h3 class={d === today.value ? "is-today" : ""}><b>{Number(d.slice(8))}</b><span>{dayText(d, { weekday: "long" })}<small>{d === today.value ? tk("today") : dayText(d, { month: "long", year: "numeric" })}</small></span></h3>
       <div class="agenda-events">
-        {list.map((s) => <Line key={s.key} s={s} d={d} />)}
-        {tasks.map((s) => <TaskChip key={s.key} s={s} look="line-task" />)}
+        {list.map((s) => <Line key={drawnAs(s.key)} s={s} d={d} />)}
+        {tasks.map((s) => <TaskChip key={drawnAs(s.key)} s={s} look="line-task" />)}
         {list.length === 0 && tasks.length === 0 && empty && <p class="quiet">{tk("nothing")}</p>}
       </div>
     </section>

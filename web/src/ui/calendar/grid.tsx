@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { between, viewZone, type Shown } from "../../state/calendars";
 import { daysBetween, weekNumberOf, type Day } from "../../state/days";
 import { inRows, layOut, type Slot } from "../../state/layout";
+import { drawnAs } from "../../state/objects";
 import { tasksBetween } from "../../state/tasks";
 import { localTime, zoneName } from "../../state/zone";
 import { tk } from "../../text/calendar";
@@ -69,12 +70,12 @@ function Lane({ list, long }: { list: Day[]; long: Shown[] }) {
       <span class="lane-name">{tk("allDay")}</span>
       {list.map((d, i) => <div key={d} class="lane-day" data-day={d} style={{ "--col": i + 1 }} onPointerDown={(e) => beginDayDrag(e, null, (from, to) => void newEvent(from, null, daysBetween(from, to) + 1))} onDblClick={() => void newEvent(d, null, 1)} />)}
       {long.map((s) => (
-        <Bar key={s.key} s={s} row={rows.get(s)!} from={Math.max(0, daysBetween(list[0]!, s.first))} to={Math.min(list.length - 1, daysBetween(list[0]!, s.last))}
+        <Bar key={drawnAs(s.key)} s={s} row={rows.get(s)!} from={Math.max(0, daysBetween(list[0]!, s.first))} to={Math.min(list.length - 1, daysBetween(list[0]!, s.last))}
           onPointerDown={(e) => beginDayDrag(e, s, (from, to) => moveDays(s, daysBetween(from, to)))} />
       ))}
       {list.map((d, i) => (
         <>
-          {shownTasks(i).map((s, n) => <TaskChip key={s.key} s={s} look="bar-event" style={{ "--col": i + 1, "--span": 1, "--row": used + n + 1 }} />)}
+          {shownTasks(i).map((s, n) => <TaskChip key={drawnAs(s.key)} s={s} look="bar-event" style={{ "--col": i + 1, "--span": 1, "--row": used + n + 1 }} />)}
           {due[i]!.length > mostTasks && <button class="more-events" style={{ "--col": i + 2, "--row": used + mostTasks }} onClick={() => showView("agenda", d)}>{tk("moreEvents", due[i]!.length - mostTasks + 1)}</button>}
         </>
       ))}
@@ -91,7 +92,7 @@ function Column({ d, list }: { d: Day; list: Shown[] }) {
   };
   return (
     <div class="grid-column" data-day={d} role="group" aria-label={dayText(d)} onPointerDown={(e) => beginDrag(e, "create", null)} onClick={(e) => { if (!justDragged.is && (e as unknown as PointerEvent).pointerType === "touch") create(e); }} onDblClick={create}>
-      {list.map((s) => <Timed key={s.key} s={s} d={d} slot={slots.get(s)!} />)}
+      {list.map((s) => <Timed key={drawnAs(s.key)} s={s} d={d} slot={slots.get(s)!} />)}
       {dragged && dragged.day === d && <Ghost />}
       {d === today.value && <i class="now" style={{ "--at": minutesIn(now.value, d) }} />}
     </div>

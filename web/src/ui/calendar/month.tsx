@@ -5,6 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { between, weekStart, type Shown } from "../../state/calendars";
 import { daysBetween, weeksOfMonth, weekNumberOf, type Day } from "../../state/days";
 import { inRows } from "../../state/layout";
+import { drawnAs } from "../../state/objects";
 import { narrow } from "../../state/screen";
 import { tk } from "../../text/calendar";
 import { AgendaDay } from "./agenda";
@@ -51,7 +52,7 @@ function Week({ days, most }: { days: Day[]; most: number }) {
     <div class="month-week">
       <span class="week-number" title={tk("weekOf", weekNumberOf(days))}>{weekNumberOf(days)}</span>
       {days.map((d, i) => <Cell key={d} d={d} at={i} events={list} />)}
-      {shown.map((s) => <Bar key={s.key} s={s} from={at(s.first)} to={at(s.last)} row={rows.get(s)! + 1} onPointerDown={(e) => beginDayDrag(e, s, (from, to) => moveDays(s, daysBetween(from, to)))} />)}
+      {shown.map((s) => <Bar key={drawnAs(s.key)} s={s} from={at(s.first)} to={at(s.last)} row={rows.get(s)! + 1} onPointerDown={(e) => beginDayDrag(e, s, (from, to) => moveDays(s, daysBetween(from, to)))} />)}
       {!narrow.value && days.map((d, i) => more[i]! > 0 && <button key={d} class="more-events" style={{ "--col": i + 1, "--row": most + 1 }} onClick={() => showView("day", d)}>{tk("moreEvents", more[i]!)}</button>)}
     </div>
   );

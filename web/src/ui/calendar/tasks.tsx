@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { addDays } from "../../state/days";
+import { drawnAs } from "../../state/objects";
 import { readQuickTask, type QuickTask } from "../../state/quick";
 import { listedTasks, unknownTasks, type ShownTask } from "../../state/tasks";
 import { tk } from "../../text/calendar";
@@ -43,12 +44,12 @@ export function Tasks() {
         return list.length === 0 ? null : (
           <section key={g} aria-label={tt(g)} data-day={dayOf(g)}>
             <h2 class={g === "overdue" ? "late" : ""}>{tt(g)} <span class="quiet">{list.length}</span></h2>
-            <ul>{list.map((s) => <TaskRow key={s.key} s={s} />)}</ul>
+            <ul>{list.map((s) => <TaskRow key={drawnAs(s.key)} s={s} />)}</ul>
           </section>
         );
       })}
       {open.length === 0 && !unknownTasks.value && <div class="nothing"><Icon name="check" /><b>{tt("nothingToDo")}</b><p class="quiet">{tt("nothingHint")}</p></div>}
-      {done.length > 0 && <details class="done-tasks"><summary>{tt("showDone", done.length)}</summary><ul>{done.map((s) => <TaskRow key={s.key} s={s} />)}</ul></details>}
+      {done.length > 0 && <details class="done-tasks"><summary>{tt("showDone", done.length)}</summary><ul>{done.map((s) => <TaskRow key={drawnAs(s.key)} s={s} />)}</ul></details>}
       {dragged.value && <div class="drop-days" aria-hidden="true">{dayGroups.map((g) => <span key={g} data-day={dayOf(g)}>{tt(g)}</span>)}</div>}
     </div>
   );

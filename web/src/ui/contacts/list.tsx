@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 import { loaded, type Contact } from "../../state/cards";
 import { letterOf } from "../../state/cardname";
+import { drawnAs } from "../../state/objects";
 import { sideOpen } from "../../state/screen";
 import { count, t } from "../../text";
 import { tn } from "../../text/contacts";
@@ -39,7 +40,7 @@ export function ContactList({ title }: { title: string }) {
       {place.value.kind === "doubles" ? <Doubles /> : (
         <div class="contact-scroll">
           <div class="contact-rows" ref={scroll} tabIndex={-1} onScroll={(e) => { const x = e.currentTarget; if (x.scrollTop + x.clientHeight > x.scrollHeight - 600 && most.value < list.length) most.value += piece; }}>
-            {list.slice(0, most.value).map((c, i) => <Row key={c.key} c={c} head={i === 0 || letterOf(list[i - 1]!.sort) !== letterOf(c.sort)} />)}
+            {list.slice(0, most.value).map((c, i) => <Row key={drawnAs(c.key)} c={c} head={i === 0 || letterOf(list[i - 1]!.sort) !== letterOf(c.sort)} />)}
             {list.length === 0 && loaded.value && <div class="no-contacts"><h3>{search.value ? tn("noneFound") : tn("none")}</h3>{!search.value && <p>{tn("noneHint")}</p>}</div>}
           </div>
           {list.length > 20 && <nav class="letters" aria-label={tn("letters")}>{letters.map((l) => <button key={l} onClick={() => jump(l)}>{l}</button>)}</nav>}
@@ -69,7 +70,7 @@ function Doubles() {
       <p class="quiet">{doubles.value.length > 0 ? tn("doublesHint") : tn("doublesNone")}</p>
       {doubles.value.map((list) => (
         <div class="double" key={list[0]!.key}>
-          {list.map((c) => <Row key={c.key} c={c} head={false} />)}
+          {list.map((c) => <Row key={drawnAs(c.key)} c={c} head={false} />)}
           <button class="button" onClick={() => void merge(list)}>{tn("merge")}</button>
         </div>
       ))}
