@@ -52,11 +52,14 @@ func (v *visit) planner() (*planner, error) {
 func (p *planner) me(address string) bool { return slices.Contains(p.addresses, address) }
 
 // calendars returns the calendars of events whose entries the user may read.
-func (p *planner) calendars() (list []groupware.Collection, err error) {
+func (p *planner) calendars() ([]groupware.Collection, error) { return p.holding(calendar.Event) }
+
+// holding returns the collections that take entries of a component and whose entries the user may read.
+func (p *planner) holding(component string) (list []groupware.Collection, err error) {
 	all, err := p.Collections(p.v.ctx, groupware.Calendar)
 	for i := range all {
 		c := &all[i]
-		if c.Rights&note.Read != 0 && (len(c.Components) == 0 || slices.Contains(c.Components, calendar.Event)) {
+		if c.Rights&note.Read != 0 && (len(c.Components) == 0 || slices.Contains(c.Components, component)) {
 			list = append(list, *c)
 		}
 	}
@@ -73,12 +76,12 @@ func collectionOf(list []groupware.Collection, u note.UNID) *groupware.Collectio
 	return nil
 }
 
-// found is an entry of a calendar with its event.
+// found is an entry of a calendar or of a task list, with its event or task.
 type found struct {
 	groupware.Entry
 	object *calendar.Object
 	in     *groupware.Collection
-	// at is the instance that was asked for, nil for the event as a whole.
+	// at is the instance that was asked for, nil for the event or task as a whole.
 	at *calendar.Occurrence
 }
 
@@ -86,18 +89,21 @@ type found struct {
 const instanceForm = "20060102T150405"
 
 // event reads the event that the request names, and its instance if it names one.
-func (p *planner) event() (*found, error) {
+func (p *planner) event() (*found, error) { return p.find(calendar.Event) }
+
+// find reads the event or the task that the request names, and its instance if it names one.
+func (p *planner) find(component string) (*found, error) {
 	id, err := unid(p.v.form.Get("e"))
 	if err != nil {
 		return nil, err
 	}
-	list, err := p.calendars()
+	list, err := p.holding(component)
 	if err != nil {
 		return nil, err
 	}
 	x := &found{}
 	err = p.ByID(p.v.ctx, groupware.Calendar, []note.UNID{id}, true, func(e *groupware.Entry) bool {
-		if o, err := calendar.ReadObject(e.Text); err == nil && e.Component == calendar.Event {
+		if o, err := calendar.ReadObject(e.Text); err == nil && e.Component == component {
 			x.Entry, x.object, x.in = *e, o, collectionOf(list, e.Collection)
 		}
 		return false

@@ -88,7 +88,7 @@ func (p *agenda) newTaskForm() taskForm {
 }
 
 // showTaskForm shows a form; x is nil for a new task, and why the reason for which the form was refused, or nil.
-func (v *visit) showTaskForm(p *agenda, x *foundTask, f taskForm, why error) error {
+func (v *visit) showTaskForm(p *agenda, x *found, f taskForm, why error) error {
 	title, chosen := "taskNew", note.UNID{}
 	if x != nil {
 		title, chosen = "taskEdit", x.Collection
@@ -141,7 +141,7 @@ func (v *visit) saveTask(p *agenda) error {
 		Clock: f.line("time"), Zone: cmp.Or(f.line("zone"), p.zone.Name, ical.UTC.Name),
 		Repeat: cmp.Or(f.line("repeat"), "never"),
 		Until:  f.line("until"), Priority: cmp.Or(f.line("priority"), "0")}
-	var x *foundTask
+	var x *found
 	var err error
 	if f.Get("e") != "" {
 		if x, err = p.task(); err != nil {
@@ -155,7 +155,7 @@ func (v *visit) saveTask(p *agenda) error {
 }
 
 // writeTask creates a task, or changes it as its form did and moves it to the list of the form.
-func (v *visit) writeTask(p *agenda, x *foundTask, given taskForm) error {
+func (v *visit) writeTask(p *agenda, x *found, given taskForm) error {
 	lists, err := p.lists()
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (v *visit) writeTask(p *agenda, x *foundTask, given taskForm) error {
 	if x == nil {
 		name := v.s.plans.NewName(groupware.Calendar)
 		o := calendar.New(calendar.Task, strings.TrimSuffix(name, ".ics"), v.s.env.Clock.Now())
-		x = &foundTask{Entry: groupware.Entry{Name: name}, object: o, in: in}
+		x = &found{Entry: groupware.Entry{Name: name}, object: o, in: in}
 		return p.createTask(x, changed)
 	}
 	if x.in.Rights&note.Write == 0 {
@@ -203,7 +203,7 @@ func (v *visit) writeTask(p *agenda, x *foundTask, given taskForm) error {
 }
 
 // createTask writes a new task.
-func (p *agenda) createTask(x *foundTask, changed *jmap.Value) error {
+func (p *agenda) createTask(x *found, changed *jmap.Value) error {
 	o, err := x.object.Edit(changed)
 	if err != nil {
 		return err

@@ -42,14 +42,6 @@ type taskRow struct {
 	changed                                    string
 }
 
-// foundTask is an entry of a task list with its task. at is the instance that was asked for, nil for the whole task.
-type foundTask struct {
-	groupware.Entry
-	object *calendar.Object
-	in     *groupware.Collection
-	at     *calendar.Occurrence
-}
-
 // agenda is the tasks of the selected mail file, as the user sees them.
 type agenda struct{ *planner }
 
@@ -59,16 +51,7 @@ func (v *visit) agenda() (*agenda, error) {
 }
 
 // lists returns the task lists whose tasks the user may read.
-func (p *agenda) lists() (list []groupware.Collection, err error) {
-	all, err := p.Collections(p.v.ctx, groupware.Calendar)
-	for i := range all {
-		c := &all[i]
-		if c.Rights&note.Read != 0 && (len(c.Components) == 0 || slices.Contains(c.Components, calendar.Task)) {
-			list = append(list, *c)
-		}
-	}
-	return list, err
-}
+func (p *agenda) lists() ([]groupware.Collection, error) { return p.holding(calendar.Task) }
 
 // listTargets returns the task lists that take tasks; chosen is the UNID of the one that is selected.
 func (p *agenda) listTargets(chosen note.UNID) (out []target, err error) {
@@ -217,37 +200,7 @@ func (p *agenda) dueOf(e *jmap.Value) (words string, at time.Time, late bool) {
 }
 
 // task reads the task that the request names, and its instance if it names one.
-func (p *agenda) task() (*foundTask, error) {
-	id, err := unid(p.v.form.Get("e"))
-	if err != nil {
-		return nil, err
-	}
-	lists, err := p.lists()
-	if err != nil {
-		return nil, err
-	}
-	x := &foundTask{}
-	err = p.ByID(p.v.ctx, groupware.Calendar, []note.UNID{id}, true, func(e *groupware.Entry) bool {
-		if o, err := calendar.ReadObject(e.Text); err == nil && e.Component == calendar.Task {
-			x.Entry, x.object, x.in = *e, o, collectionOf(lists, e.Collection)
-		}
-		return false
-	})
-	if err == nil && (x.object == nil || x.in == nil) {
-		err = errNotFound
-	}
-	at := p.v.form.Get("at")
-	if err != nil || at == "" {
-		return x, err
-	}
-	t, err := time.Parse(instanceForm, at)
-	one, ok := x.object.Instance(t)
-	if err != nil || !ok {
-		return nil, errNotFound
-	}
-	x.at = &one
-	return x, nil
-}
+func (p *agenda) task() (*found, error) { return p.find(calendar.Task) }
 
 // changeTask writes, ticks, moves or deletes a task.
 func (v *visit) changeTask() error {
@@ -278,7 +231,7 @@ func (v *visit) changeTask() error {
 }
 
 // tick marks a task, or an instance, as done or not.
-func (p *agenda) tick(x *foundTask, done bool) error {
+func (p *agenda) tick(x *found, done bool) error {
 	if x.in.Rights&note.Write == 0 {
 		return store.ErrDenied
 	}
@@ -290,7 +243,7 @@ func (p *agenda) tick(x *foundTask, done bool) error {
 }
 
 // putTask writes changes of a task, or of its instance. Nobody is told of tasks.
-func (p *agenda) putTask(x *foundTask, changed *jmap.Value) (err error) {
+func (p *agenda) putTask(x *found, changed *jmap.Value) (err error) {
 	stamps := p.stamps(x.object, true)
 	o := x.object
 	if x.at != nil && o.Series.Recurs() {
