@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { atOnce, barriers, base, begin, boxOf, browser, counts, deliver, open, row, signIn } from "./world.mjs";
+import { atOnce, barriers, base, begin, boxOf, browser, controlled, counts, deliver, keptIn, open, row, signIn, until } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -21,7 +21,7 @@ test("a wrong password is told, a right one opens the inbox, signing out ends it
   await page.waitForSelector(".row .subject");
   await page.click(".top .tool >> nth=-1");
   await page.click("text=Sign out");
-  await page.waitForSelector("input[name=password]");
+  await page.waitForSelector("main.gate input[name=password]"); // the page that was loaded anew
   await page.goto(base);
   await page.waitForSelector("input[name=password]");
   assert.deepEqual(page.wrong, []);
@@ -96,7 +96,7 @@ test("a message is written, kept as a draft, sent, taken back, sent again, and a
   await page.keyboard.press("Control+b");
   await page.keyboard.type(" words, and attached a file");
   await page.setInputFiles(".writer input[type=file]", { name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("the file") });
-  await page.waitForSelector(".writer .file:has-text('notes.txt')");
+  await page.waitForSelector(".writer .file:has-text('notes.txt'):not(:has(progress))"); // it is uploaded
   await page.waitForSelector(".writer >> text=Draft saved");
   await page.click(".writer footer .primary");
   await page.waitForSelector(".toast:has-text('Sent in')");
@@ -144,14 +144,15 @@ test("hostile mail runs nothing, loads nothing and leaves the page alone", async
   await signIn(page);
   await deliver("mallory@elsewhere.example", "alice@example.com", mail("Hostile", hostile.join("\n<hr>\n"), "", "text/html"));
   await row(page, "Hostile").click();
-  await page.waitForSelector("iframe");
+  const inside = page.frameLocator("iframe");
+  await inside.getByText("cover").waitFor();
   await page.waitForTimeout(800);
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   assert.deepEqual(page.foreign, []);
   assert.equal(new URL(page.url()).origin, base);
-  const inside = page.frameLocator("iframe");
   assert.equal(await inside.locator("script, style:not(head style), form, input, iframe, object, svg, [onerror], [srcset], a[href^=javascript]").count(), 0);
   await page.click("text=Load pictures");
+  await until(() => new Set(page.foreign).size >= 3);
   await page.waitForTimeout(800);
   // Pictures, those of backgrounds too, and nothing else: no sheet, no frame, no film.
   assert.deepEqual([...new Set(page.foreign)].sort(), ["b", "d"].map((x) => `https://evil.example/${x}.png`).concat("https://evil.example/pixel.gif"));
@@ -161,7 +162,8 @@ test("hostile mail runs nothing, loads nothing and leaves the page alone", async
 test("without a network one reads, files and writes, and it is done when the network is back", async () => {
   const page = await open();
   await signIn(page);
-  await page.waitForTimeout(2500); // bodies of the newest are fetched ahead
+  await controlled(page);
+  await until(async () => (await keptIn(page, "alice", "messages")).some((m) => m.subject?.includes("Minutes: garden party"))); // bodies are fetched ahead
   await page.context().setOffline(true);
   await row(page, "Minutes: garden party").click();
   await page.waitForSelector(".reader .mail .body :text('three pieces'), .reader .mail .body :text('Present')");
@@ -173,7 +175,7 @@ test("without a network one reads, files and writes, and it is done when the net
   await page.fill(".writer .subject input", "Written without a network");
   await page.keyboard.press("Control+Enter");
   await page.waitForSelector(".toast:has-text('Sent in')");
-  await page.waitForTimeout(9000);
+  await page.waitForSelector(".toast:has-text('Sent in')", { state: "detached" }); // it was to be sent
   await page.context().setOffline(false);
   const bob = await open();
   await signIn(bob, "bob");

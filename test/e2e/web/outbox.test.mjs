@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { arrives, atOnce, base, begin, browser, open, row, signIn } from "./world.mjs";
+import { arrives, atOnce, base, begin, browser, controlled, keptIn, open, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -37,17 +37,23 @@ test("a server that is about to be taken over has not refused: the message waits
   const page = await open();
   await atOnce(page);
   await signIn(page);
-  let n = 0;
-  await between(page.context(), (route) => {
-    if (n++ > 0) return route.fallback();
+  let n = 0, go;
+  const looked = new Promise((done) => (go = done));
+  await between(page.context(), async (route) => {
+    if (n++ > 0) {
+      await looked;
+      return route.fallback();
+    }
     const { methodCalls } = route.request().postDataJSON();
     return route.fulfill({ json: { methodResponses: methodCalls.map(([, , id]) => ["error", { type: "serverUnavailable" }, id]), sessionState: "x" } });
   });
   await send(page, "Not refused");
   await until(() => n > 0);
+  await goOn(page);
+  await until(() => n > 1); // it has the answer, and asks again
   assert.equal(await page.locator(".toast:has-text('refused'), .writer").count(), 0);
   assert.deepEqual(await kept(page), ["Not refused"]);
-  await goOn(page);
+  go();
   await arrives("Not refused");
   assert.deepEqual(page.wrong, []);
 });
@@ -212,10 +218,8 @@ test("a client that began without a network, and so without the session's word, 
   const page = await open();
   await atOnce(page);
   await signIn(page);
-  await page.waitForTimeout(500);
-  await page.evaluate(() => void navigator.serviceWorker.ready);
-  await page.waitForFunction(() => navigator.serviceWorker.controller);
-  await page.waitForTimeout(1500); // copies are kept
+  await controlled(page);
+  await until(async () => (await keptIn(page, "alice", "rows")).length > 0);
   let cut = true;
   await page.context().route("**/*", (route) => (cut && /\/(auth|jmap|\.well-known)\//.test(route.request().url()) ? route.abort() : route.fallback()));
   await page.reload();
@@ -254,6 +258,7 @@ test("somebody else who signs in on another page carries out nothing that waits 
 test("signing out asks before it throws away what waits", async () => {
   const page = await open();
   await signIn(page);
+  await controlled(page);
   await page.context().setOffline(true);
   await send(page, "Almost thrown away");
   await page.click(".top [aria-label*='Alice']");

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { createServer, request } from "node:http";
 import { after, test } from "node:test";
-import { arrives, atOnce, base, begin, browser, counts, deliver, open, row, signIn } from "./world.mjs";
+import { arrives, atOnce, base, begin, browser, controlled, counts, deliver, keptIn, open, row, signIn, until } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -69,7 +69,12 @@ for (const width of [1440, 390]) {
         tx.onabort = () => { opening.result.close(); resolve(tx.error.name === "QuotaExceededError"); };
       };
     }));
-    await page.waitForFunction(() => performance.getEntriesByType("resource").some((r) => r.name.includes("/assets/writer-") && r.responseEnd > 0));
+    let parts;
+    await until(async () => {
+      parts = await page.evaluate(() => [...new Set(performance.getEntriesByType("resource").map((r) => r.name))].filter((name) => /\/assets\/(?:writer|drafts)-.*\.js$/.test(name)));
+      return parts.length === 2;
+    });
+    await page.evaluate((parts) => Promise.all(parts.map((name) => import(name))).then(() => undefined), parts); // with all that they need
     await page.context().setOffline(true);
     await begin(page, "bob@example.com", `Quota of nothing ${width}`, "words");
     await page.waitForSelector(".writer >> text=leave this page open");
@@ -92,7 +97,7 @@ test("storage that fills up keeps what waits, and gives up copies of what the se
   const page = await open();
   await atOnce(page);
   await signIn(page);
-  await page.waitForTimeout(1500); // copies are kept
+  await until(async () => (await keptIn(page, "alice", "messages")).length > 0); // copies are kept
   await page.evaluate(() => {
     const put = IDBObjectStore.prototype.put;
     const clear = IDBObjectStore.prototype.clear;
@@ -174,9 +179,17 @@ test("a session that ended in an open page: it says so, signing in goes on in pl
   await signIn(page);
   await begin(page, "bob@example.com", "Across a week", "Before the end");
   await page.waitForSelector(".writer >> text=Draft saved");
+  // Nothing asks the server before the words are there: the sheet would take them.
+  let go;
+  const typed = new Promise((done) => (go = done));
+  await page.route("**/jmap/**", async (route) => {
+    await typed;
+    return route.fallback();
+  });
   await page.context().clearCookies();
   await page.click(".writer .ProseMirror");
   await page.keyboard.type(", and after it");
+  go();
   await page.waitForSelector("dialog.gate-again[open]:has-text('not signed in any more')");
   assert.equal(await page.inputValue("dialog input[name=user]"), "alice@example.com");
   await page.keyboard.press("Escape"); // there is nothing behind it yet
@@ -220,7 +233,7 @@ test("a page that slept for a week: the session has ended and the server cannot 
   await deliver("mallory@elsewhere.example", "bob@example.com", `From: m@elsewhere.example\nTo: bob@example.com\nSubject: Read before sleep ${mark}\nMessage-ID: <before${mark}@elsewhere.example>\n\nWords to read`);
   await signIn(page, "bob");
   await row(page, `Read before sleep ${mark}`).click();
-  await page.waitForSelector(".reader .mail .body");
+  await page.waitForSelector(".reader .mail .body:has-text('Words to read')");
   const read = await page.locator(".reader .mail .body").first().innerText();
   await begin(page, "alice@example.com", "Asleep for a week", "Before it");
   await page.clock.runFor(2000);
@@ -247,7 +260,7 @@ test("a page that slept for a week: the session has ended and the server cannot 
   await page.waitForSelector(".writer .ProseMirror:has-text('Before it, and unsaved')");
   await page.waitForSelector(".writer >> text=Draft saved");
   await page.waitForFunction((was) => document.querySelector(".reader .mail .body")?.innerText === was, read);
-  assert.equal(await page.locator(".banner").count(), 0);
+  await counts(page.locator(".banner"), 0);
 });
 
 test("who signs in instead of somebody else sees nothing of theirs", async () => {
@@ -299,8 +312,7 @@ test("a client that the server has replaced goes on with the parts that it had, 
   const page = await open({ at: server.base });
   page.on("dialog", (d) => void d.accept());
   await signIn(page, "alice", "demo", server.base);
-  await page.evaluate(() => navigator.serviceWorker.ready);
-  await page.waitForFunction(() => navigator.serviceWorker.controller);
+  await controlled(page);
   server.build = "doublet-0123456789ab";
   await page.evaluate(async () => { await (await navigator.serviceWorker.ready).update(); });
   await page.waitForSelector(".banner:has-text('newer Doublet')");
@@ -308,7 +320,9 @@ test("a client that the server has replaced goes on with the parts that it had, 
   await begin(page, "bob@example.com", "Before the newer", "words"); // loaded only now, from what the browser keeps
   await page.waitForSelector(".writer >> text=Draft saved");
   server.gone = /^$/;
+  await page.evaluate(() => (window.before = true));
   await page.click(".banner >> text=Load it");
+  await page.waitForFunction(() => !window.before);
   await page.waitForSelector(".writer .ProseMirror:has-text('words')");
   await page.waitForSelector(".row .subject");
   assert.equal(await page.locator(".banner").count(), 0);
@@ -324,7 +338,7 @@ test("files that are lost on the way to the worker are asked for again", async (
   server.isLost = ({ url, headers }) => url.startsWith("/assets/") && headers["sec-fetch-dest"] === "empty" && asked.size < 3 && !asked.has(url) && asked.add(url);
   const page = await open({ at: server.base });
   await page.goto(server.base);
-  await page.waitForFunction(() => navigator.serviceWorker.controller);
+  await controlled(page);
   assert.equal(asked.size, 3);
   await page.context().close();
   server.close();

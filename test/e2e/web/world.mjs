@@ -137,6 +137,18 @@ export async function until(what) {
   assert.ok(so);
 }
 
+/** Waits until the worker of a page has all of the client: parts that were not loaded yet are there without a network. */
+export const controlled = (page) => page.waitForFunction(() => navigator.serviceWorker.controller !== null);
+
+/** The values that a browser keeps of somebody who has signed in, in one store of the client. */
+export const keptIn = (page, who, store) => page.evaluate(([name, store]) => new Promise((resolve) => {
+  const opening = indexedDB.open(name);
+  opening.onsuccess = () => {
+    const all = opening.result.transaction(store).objectStore(store).getAll();
+    all.onsuccess = () => { opening.result.close(); resolve(all.result); };
+  };
+}), [`doublet:${who}@example.com`, store]);
+
 /** What axe finds that keeps somebody out (WCAG 2.2 A and AA). */
 export async function barriers(page) {
   // What is still fading in has less contrast than it will have.
