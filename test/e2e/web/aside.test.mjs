@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, browser, deliver, open, row, signIn } from "./world.mjs";
+import { barriers, browser, counts, deliver, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 const run = Date.now();
@@ -46,7 +46,7 @@ test("a message is snoozed by a key, waits with its time, is brought back, and c
   await page.click("dialog[open] .button.primary");
   await page.waitForSelector("dialog[open] [role=alert]:has-text('in the future')");
   const soon = await page.evaluate(() => {
-    const d = new Date(Date.now() + 5000);
+    const d = new Date(Date.now() + 10_000); // when it is chosen it is still to come
     if (d.getSeconds() === 0) d.setSeconds(1); // a field has no value that ends in :00
     return new Date(d.getTime() - d.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
   });
@@ -61,8 +61,9 @@ test("a message is snoozed by a key, waits with its time, is brought back, and c
 
 test("a pinned message stays on top; mail to a muted conversation is archived as read", async () => {
   await send("Pin me");
-  await send("Later than the pin");
   const page = await enter();
+  await row(page, "Pin me").waitFor();
+  await send("Later than the pin");
   await row(page, "Later than the pin").waitFor();
   await menuOf(page, "Pin me", "Pin, or unpin");
   await page.waitForFunction(() => document.querySelector(".row .subject")?.textContent === "Pin me");
@@ -73,13 +74,15 @@ test("a pinned message stays on top; mail to a muted conversation is archived as
   await page.waitForFunction(() => document.querySelector(".row .subject")?.textContent !== "Pin me");
   await send("Mute me");
   await row(page, "Mute me").click({ modifiers: ["Control"] });
+  const muted = page.waitForResponse((r) => r.request().postData()?.includes('"keywords/$muted":true'));
   await page.keyboard.press("m");
+  await muted; // mail that comes from now on is archived
   await page.waitForSelector(".toast:has-text('Conversation muted')");
   await gone(page, "Mute me");
   await send("Re: Mute me", `In-Reply-To: <Muteme.${run}@aside.example>\nReferences: <Muteme.${run}@aside.example>\n`);
   await page.click(".folder[title='Archive']");
   await row(page, "Re: Mute me").waitFor();
-  assert.equal(await page.locator(".row.unread:has-text('Mute me')").count(), 0);
+  await counts(page.locator(".row.unread:has-text('Mute me')"), 0);
   await page.click(".folder[title='Inbox']");
   await row(page, "Later than the pin").waitFor();
   await gone(page, "Mute me");
@@ -152,13 +155,12 @@ test("tabs and an order narrow a list, survive a reload and go by Back; days hea
   assert.deepEqual(await barriers(page), []);
   await page.click(".tab:text-is('All')");
   await row(page, "Tab unread").waitFor();
-  const first = () => page.locator(".row .subject").first().textContent();
   await page.click(".tab.sort");
   await page.click("[role=menuitem]:has-text('Oldest first')");
   await page.waitForFunction(() => !["Tab file", "Tab unread"].includes(document.querySelector(".row .subject")?.textContent));
   await page.goBack();
   await page.waitForFunction(() => document.querySelector(".tab.sort")?.textContent === "");
-  assert.ok(["Tab file", "Tab unread", "Snooze me"].includes(await first()));
+  await page.waitForFunction(() => ["Tab file", "Tab unread", "Snooze me"].includes(document.querySelector(".row .subject")?.textContent));
   assert.deepEqual(page.wrong, []);
 });
 
@@ -184,7 +186,9 @@ test("a label is typed, made, coloured and searched for; a search is saved; both
   await row(page, "Label me").waitFor();
   await page.click(".list .bar [aria-label='Save this search']");
   await page.fill("dialog[open] input", "My office");
+  const saved = page.waitForResponse((r) => r.request().postData()?.includes("My office"));
   await page.click("dialog[open] .button.primary");
+  await saved;
   await page.waitForSelector(".own-searches .folder[title='My office']");
   const other = await enter({ dark: true });
   await other.waitForSelector(".row .label.hued:has-text('Büro Später')");

@@ -175,8 +175,9 @@ test("a template is kept, put in elsewhere, and removed", async () => {
   assert.equal(await other.inputValue(".writer .subject input"), "Weekly report");
   await other.click(".writer [aria-label='Templates']");
   await other.click("[role=menuitem]:has-text('Remove a template')");
+  const removed = other.waitForResponse((r) => r.request().postData()?.includes('"Preferences/set"'));
   await other.click("[role=menuitem]:has-text('Report')");
-  await other.waitForTimeout(300);
+  await removed;
   await other.click(".writer [aria-label='Templates']");
   assert.deepEqual(await other.$$eval("[role=menuitem]", (l) => l.map((e) => e.textContent)), ["Save as a template …"]);
   assert.deepEqual([...page.wrong, ...other.wrong], []);

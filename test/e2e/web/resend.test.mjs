@@ -12,6 +12,7 @@ async function source(page) {
   await page.click("text=Message source");
   const text = await page.waitForFunction(() => document.querySelector(".source")?.textContent.includes("Message-ID:") && document.querySelector(".source").textContent);
   await page.keyboard.press("Escape");
+  await page.waitForFunction(() => !location.search.includes("open=")); // a page that is loaded anew does not show it again
   return (await text.jsonValue()).replace(/\r\n/g, "\n");
 }
 
