@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { base, browser, counts, inChromium, open, signIn } from "./world.mjs";
+import { base, browser, counts, inChromium, keptIn, open, signIn, until } from "./world.mjs";
 import { writing } from "./typing.mjs";
 
 after(() => browser.close());
@@ -34,9 +34,9 @@ test("what was being written is offered again by a page that begins; two pages d
   two.on("dialog", (d) => void d.accept());
   await two.goto(base);
   await two.waitForSelector(".row .subject");
-  assert.equal(await two.locator(".unfinished").count(), 0); // the first page has it
   await begin(two, "carol@example.com", "Second page", "Words of the second");
-  await two.waitForFunction(() => document.querySelector(".writer .ProseMirror").textContent.includes("second"));
+  await until(async () => (await keptIn(two, "alice", "facts")).some((k) => k?.draft?.html.includes("second")));
+  assert.equal(await two.locator(".unfinished").count(), 0); // the first page has the other
 
   await one.goto(base);
   await one.waitForSelector(".unfinished:has-text('First page')");
@@ -67,7 +67,7 @@ test("a draft that was sent or discarded elsewhere is not offered", async () => 
   page.on("dialog", (d) => void d.accept());
   await signIn(page);
   await begin(page, "bob@example.com", "Gone elsewhere", "x");
-  await page.waitForSelector(".writer >> text=Draft saved");
+  await until(async () => (await keptIn(page, "alice", "facts")).some((k) => k?.saved && k.draft.html.includes("x"))); // all of it is at the server
   const other = await open();
   await signIn(other);
   await other.click(".folder:has-text('Drafts')");
@@ -82,8 +82,7 @@ test("a draft that was sent or discarded elsewhere is not offered", async () => 
   await other.waitForSelector("text=Nothing here");
   await page.reload();
   await page.waitForSelector(".row .subject");
-  for (let i = 0; i < 50 && (await kept(page)) > 0; i++) await page.waitForTimeout(100);
-  assert.equal(await kept(page), 0);
+  await until(async () => (await kept(page)) === 0);
   assert.equal(await page.locator(".unfinished").count(), 0);
   assert.deepEqual([...page.wrong, ...other.wrong], []);
 });

@@ -23,8 +23,8 @@ async function received(user, subject) {
   const page = await open();
   await signIn(page, user);
   await row(page, subject).click();
-  await page.waitForSelector(".mail iframe");
-  await page.waitForTimeout(300);
+  const table = page.frameLocator(".mail iframe").first().locator("table").first();
+  await table.waitFor();
   const got = await page.evaluate(async (subject) => {
     const session = await (await fetch("/.well-known/jmap")).json();
     const { csrf } = await (await fetch("/auth/session", { headers: { Accept: "application/json" } })).json();
@@ -38,7 +38,7 @@ async function received(user, subject) {
     const m = (await response.json()).methodResponses[1][1].list[0];
     return { html: m.bodyValues[m.htmlBody[0].partId].value, text: m.bodyValues[m.textBody[0].partId].value, cids: m.attachments.map((a) => a.cid) };
   }, subject);
-  const shown = await page.frameLocator(".mail iframe").first().locator("table").first().evaluate((t) => ({ cells: t.querySelectorAll("td,th").length, color: getComputedStyle(t.querySelector("td")).color }));
+  const shown = await table.evaluate((t) => ({ cells: t.querySelectorAll("td,th").length, color: getComputedStyle(t.querySelector("td")).color }));
   assert.deepEqual([...wrong(page), ...page.foreign], []);
   await page.context().close();
   return { ...got, shown };
@@ -67,6 +67,7 @@ test("an answer quotes tables, colours and pictures as they were; as text it has
   assert.deepEqual(await barriers(page), []);
   // Kept as a draft and opened again it is as it was.
   await page.click(".writer [aria-label='Close']");
+  await page.waitForSelector(".writer", { state: "detached" });
   await page.click(".folder:has-text('Drafts')");
   await row(page, `Re: Price list ${run}`).click();
   await page.frameLocator(".writer .kept iframe").first().locator("td:has-text('3.50')").waitFor();

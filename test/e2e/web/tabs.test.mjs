@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { hour } from "./day.mjs";
-import { arrives, atOnce, base, begin, browser, deliver, heap, open, row, signIn } from "./world.mjs";
+import { arrives, atOnce, base, begin, browser, controlled, deliver, heap, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -83,6 +83,7 @@ test("what the browser keeps of mail is bounded, however much was read", async (
   }
   assert.ok(kept.messages <= 700 && kept.rows <= 2200, JSON.stringify(kept));
   assert.ok(kept.rows > 0 && kept.messages > 0, "what is in the list is kept");
+  await controlled(page);
   await page.context().setOffline(true); // and is there
   await page.reload();
   await row(page, "").waitFor();
