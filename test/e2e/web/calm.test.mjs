@@ -62,7 +62,7 @@ test("what was archived without a network stays out of its folder", async () => 
   await signIn(page, "bob");
   await controlled(page);
   await row(page, "Away offline").waitFor();
-  await until(async () => (await keptIn(page, "bob", "rows")).some((r) => r.subject === "Away offline")); // the list is kept for offline work
+  await until(async () => Object.values(await keptIn(page, "bob", "rows")).some((r) => r.subject === "Away offline")); // the list is kept for offline work
   await page.context().setOffline(true);
   await row(page, "Away offline").click();
   await page.keyboard.press("e");

@@ -163,7 +163,7 @@ test("without a network one reads, files and writes, and it is done when the net
   const page = await open();
   await signIn(page);
   await controlled(page);
-  await until(async () => (await keptIn(page, "alice", "messages")).some((m) => m.subject?.includes("Minutes: garden party"))); // bodies are fetched ahead
+  await until(async () => Object.values(await keptIn(page, "alice", "messages")).some((m) => m.subject?.includes("Minutes: garden party"))); // bodies are fetched ahead
   await page.context().setOffline(true);
   await row(page, "Minutes: garden party").click();
   await page.waitForSelector(".reader .mail .body :text('three pieces'), .reader .mail .body :text('Present')");

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, test } from "node:test";
-import { atOnce, barriers, base, browser, deliver, open, row, signIn, signInAt } from "./world.mjs";
+import { cards } from "./objects.mjs";
+import { atOnce, barriers, base, browser, controlled, deliver, keptIn, open, row, signIn, signInAt, until } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -77,8 +78,9 @@ test("a contact is written with all its fields, found, changed and deleted; dele
   const told = page.waitForResponse((r) => (r.request().postData() ?? "").includes('"destroy"'));
   await page.keyboard.press("#");
   await told;
+  assert.deepEqual(await cards("alice", "Lovelace"), []);
   await page.goto(`${base}/contacts/all`);
-  await page.waitForSelector(".contact-rows");
+  await page.waitForSelector(".contact-row, .no-contacts");
   await page.waitForFunction(() => !document.body.textContent.includes("Lovelace"));
   assert.deepEqual(page.wrong, []);
 });
@@ -131,7 +133,8 @@ test("groups hold people; doubles become one; another browser sees it; it is the
   await page.locator(".person").getByText("+44 2").waitFor();
   await page.waitForSelector(".person .chip:has-text('Family')");
   await other.waitForFunction(() => document.querySelectorAll(".contact-row").length === 1);
-  await page.evaluate(() => navigator.serviceWorker.ready.then(() => undefined));
+  await until(async () => (await keptIn(page, "bob", "facts")).contacts.cards.filter(({ card }) => card.kind !== "group").length === 1);
+  await controlled(page);
   await page.context().setOffline(true);
   await page.reload();
   await page.locator(".person").getByText("+44 2").waitFor();

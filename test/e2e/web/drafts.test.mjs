@@ -35,7 +35,7 @@ test("what was being written is offered again by a page that begins; two pages d
   await two.goto(base);
   await two.waitForSelector(".row .subject");
   await begin(two, "carol@example.com", "Second page", "Words of the second");
-  await until(async () => (await keptIn(two, "alice", "facts")).some((k) => k?.draft?.html.includes("second")));
+  await until(async () => Object.values(await keptIn(two, "alice", "facts")).some((k) => k?.draft?.html.includes("second")));
   assert.equal(await two.locator(".unfinished").count(), 0); // the first page has the other
 
   await one.goto(base);
@@ -67,7 +67,7 @@ test("a draft that was sent or discarded elsewhere is not offered", async () => 
   page.on("dialog", (d) => void d.accept());
   await signIn(page);
   await begin(page, "bob@example.com", "Gone elsewhere", "x");
-  await until(async () => (await keptIn(page, "alice", "facts")).some((k) => k?.saved && k.draft.html.includes("x"))); // all of it is at the server
+  await until(async () => Object.values(await keptIn(page, "alice", "facts")).some((k) => k?.saved && k.draft.html.includes("x"))); // all of it is at the server
   const other = await open();
   await signIn(other);
   await other.click(".folder:has-text('Drafts')");

@@ -43,7 +43,7 @@ test("attachments are added by the chooser and by drop, seen by those invited, a
   await signInAt(page, "/calendar/week/2029-05-09", ".grid-body");
   await begin(page, "Talk with slides", "2029-05-09", "bob@example.com");
   await page.setInputFiles(".event-form input[type=file]", { name: "Plan – 你好.txt", mimeType: "text/plain", buffer: Buffer.from("the plan") });
-  await form(page).locator(".file", { hasText: "Plan – 你好.txt" }).waitFor();
+  await form(page).locator("a.file", { hasText: "Plan – 你好.txt" }).waitFor();
   await drop(page, [["slides.pdf", "application/pdf", "%PDF-1.4"], ["page.html", "text/html", "<script>document.title = 'run'</script>"]]);
   await form(page).locator("a.file", { hasText: "page.html" }).waitFor();
   assert.deepEqual(await barriers(page), []);

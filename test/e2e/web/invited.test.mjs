@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, browser, deliver, open, row, signIn, signInAt } from "./world.mjs";
+import { barriers, browser, counts, deliver, open, row, signIn, signInAt } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -101,12 +101,13 @@ test("what is over, or somebody else's to answer, says nothing of the calendar",
 
 test("the mail page tells of invitations that wait in the calendar, and leads to them", async () => {
   const page = await open();
+  const asks = (r) => (r.request().postData() ?? "").includes('"participationStatus"');
+  const first = page.waitForResponse(asks, { timeout: 40_000 }); // after somebody has signed in
   await signIn(page, "carol");
   const alice = await open();
   await signIn(alice, "alice");
-  await page.waitForTimeout(500);
-  const number = async () => ((await page.locator(".invited .count").count()) > 0 ? Number(await page.locator(".invited .count").innerText()) : 0);
-  const before = await number();
+  const waiting = async (answer) => (await (await answer).json()).methodResponses[1][1].list;
+  const before = (await waiting(first)).length;
   const guest = (name, address, owner) => ({ "@type": "Participant", name, sendTo: { imip: `mailto:${address}` }, roles: owner ? { owner: true, attendee: true } : { attendee: true }, participationStatus: owner ? "accepted" : "needs-action", expectReply: !owner });
   const soon = new Date(Date.now() + 40 * 60_000).toISOString().slice(0, 17) + "00";
   await make(alice, [{ title: "Croquet", start: soon, duration: "PT1H", replyTo: { imip: "mailto:alice@example.com" }, participants: { a: guest("Alice", "alice@example.com", true), c: guest("Carol", "carol@example.com") } }]);
@@ -125,21 +126,22 @@ test("the mail page tells of invitations that wait in the calendar, and leads to
   for (const width of [1024, 390]) {
     await page.setViewportSize({ width, height: 844 });
     await page.waitForFunction((w) => matchMedia("(max-width: 760px)").matches === w < 760, width);
-    assert.equal(await page.locator(".switch .count").isVisible(), true);
+    await page.locator(".switch .count").waitFor();
     assert.deepEqual(await barriers(page), []);
   }
   await page.setViewportSize({ width: 1440, height: 900 });
   await page.click("a.invited");
   await page.waitForSelector(".event-card:has-text('Croquet')");
+  const told = page.waitForResponse((r) => (r.request().postData() ?? "").includes("CalendarEvent/set"));
   await page.locator(".event-card .answer button:has-text('Accept')").click();
   await page.locator(".event-card .answer [aria-pressed=true]:has-text('Accept')").waitFor();
+  await told;
 
   // It waits no more.
   const other = await open({ dark: true });
-  const read = other.waitForResponse((r) => (r.request().postData() ?? "").includes("CalendarEvent/query"));
+  const read = other.waitForResponse(asks, { timeout: 40_000 });
   await signInAt(other, "/mail/inbox", ".row .subject", "carol");
-  await read;
-  await other.waitForTimeout(300);
-  assert.equal(await other.locator(".invited, .switch .count").count(), before === 0 ? 0 : 2);
+  assert.equal((await waiting(read)).length, before);
+  await counts(other.locator(".invited, .switch .count"), before === 0 ? 0 : 2);
   assert.deepEqual([...alice.wrong, ...page.wrong, ...other.wrong], []);
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, base, browser, deliver, open } from "./world.mjs";
+import { barriers, base, browser, deliver, open, sameDay } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -20,6 +20,7 @@ const said = (page, text) => page.locator(".said", { hasText: text }).waitFor();
 const inDays = (n) => new Date(Date.now() + n * 86_400_000).toISOString().slice(0, 10);
 
 test("an event is added, changed for one day, answered by a guest, and deleted", async () => {
+  await sameDay();
   const bob = await enter("bob");
   const day = inDays(3), next = inDays(4);
   await bob.goto(`${base}/lite/calendar?day=${day}`);
@@ -75,6 +76,7 @@ async function enterWithScripts(address, user) {
 }
 
 test("an invitation in mail is answered where it is read", async () => {
+  await sameDay();
   const day = inDays(5).replaceAll("-", "");
   await deliver("eve@far.example", "bob@example.com", `From: Eve <eve@far.example>\nTo: bob@example.com\nSubject: Far invitation\nMessage-ID: <lite.far@far.example>\nDate: Sat, 21 Nov 2026 10:00:00 +0000\nMIME-Version: 1.0\nContent-Type: text/calendar; method=REQUEST; charset=utf-8\n\nBEGIN:VCALENDAR\nVERSION:2.0\nPRODID:-//far\nMETHOD:REQUEST\nBEGIN:VEVENT\nUID:lite.far\nDTSTAMP:20260101T000000Z\nDTSTART:${day}T100000Z\nDTEND:${day}T110000Z\nSUMMARY:Far meeting\nORGANIZER;CN=Eve:mailto:eve@far.example\nATTENDEE;PARTSTAT=NEEDS-ACTION;RSVP=TRUE:mailto:bob@example.com\nEND:VEVENT\nEND:VCALENDAR\n`);
   const bob = await enter("bob");

@@ -219,7 +219,7 @@ test("a client that began without a network, and so without the session's word, 
   await atOnce(page);
   await signIn(page);
   await controlled(page);
-  await until(async () => (await keptIn(page, "alice", "rows")).length > 0);
+  await until(async () => Object.values(await keptIn(page, "alice", "rows")).length > 0);
   let cut = true;
   await page.context().route("**/*", (route) => (cut && /\/(auth|jmap|\.well-known)\//.test(route.request().url()) ? route.abort() : route.fallback()));
   await page.reload();

@@ -97,7 +97,7 @@ test("storage that fills up keeps what waits, and gives up copies of what the se
   const page = await open();
   await atOnce(page);
   await signIn(page);
-  await until(async () => (await keptIn(page, "alice", "messages")).length > 0); // copies are kept
+  await until(async () => Object.values(await keptIn(page, "alice", "messages")).length > 0); // copies are kept
   await page.evaluate(() => {
     const put = IDBObjectStore.prototype.put;
     const clear = IDBObjectStore.prototype.clear;

@@ -4,14 +4,13 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { cards, events, jmap, make, tasks } from "./objects.mjs";
-import { base, browser, counts, open, signInAt, until } from "./world.mjs";
+import { base, browser, controlled, counts, keptIn, open, signInAt, until } from "./world.mjs";
 
 after(() => browser.close());
 
 const me = "carol"; // Alice has series without an end
 const event = (page, text) => page.locator(".calendar-view .event", { hasText: text });
 const mark = (where) => where.locator(".waits");
-const worker = (page) => page.evaluate(() => navigator.serviceWorker.ready.then(() => undefined));
 
 /** Fills the open editor in and saves. */
 async function write(page, fields) {
@@ -23,8 +22,14 @@ async function write(page, fields) {
 
 /** Goes offline, once the page is kept by its worker. */
 async function leave(page) {
-  await worker(page);
+  await controlled(page);
   await page.context().setOffline(true);
+}
+
+/** Opens the page anew once the browser keeps n changes. */
+async function again(page, n) {
+  await until(async () => Object.keys(await keptIn(page, me, "outbox")).length === n);
+  await page.reload();
 }
 
 /** Opens the editor of an event by its key. */
@@ -68,7 +73,7 @@ test("events are made, changed, moved and deleted without a network; people hear
   await event(page, "To drop").waitFor({ state: "detached" });
   await page.waitForSelector(".banner:has-text('changes wait')");
 
-  await page.reload();
+  await again(page, 5);
   await mark(event(page, "Made away")).waitFor();
   await mark(event(page, "Renamed")).waitFor();
   await counts(event(page, "Each day"), 4); // what waits is shown before what is kept of the server's
@@ -190,7 +195,7 @@ test("tasks are made, ticked, changed and deleted without a network", async () =
   await task("Waits drop").locator(".task-open").click();
   await page.click(".event-form button:has-text('Delete')");
   await task("Waits drop").waitFor({ state: "detached" });
-  await page.reload();
+  await again(page, 4);
   await mark(task("Waits changed")).waitFor();
   assert.equal(await task("Waits drop").count(), 0);
   await page.click(".done-tasks summary");
@@ -237,7 +242,7 @@ test("contacts are made, changed and deleted without a network; a refusal keeps 
   await line("Dropped").click();
   await page.keyboard.press("#");
   await line("Dropped").waitFor({ state: "detached" });
-  await page.reload();
+  await again(page, 4);
   await mark(line("Added")).waitFor();
   await mark(line("Changed")).waitFor();
   assert.equal(await line("Dropped").count(), 0);

@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createConnection } from "node:net";
 import { afterEach } from "node:test";
+import { isDeepStrictEqual } from "node:util";
 import playwright from "playwright-core";
 
 export const base = process.env.WEB;
@@ -140,14 +141,34 @@ export async function until(what) {
 /** Waits until the worker of a page has all of the client: parts that were not loaded yet are there without a network. */
 export const controlled = (page) => page.waitForFunction(() => navigator.serviceWorker.controller !== null);
 
-/** The values that a browser keeps of somebody who has signed in, in one store of the client. */
-export const keptIn = (page, who, store) => page.evaluate(([name, store]) => new Promise((resolve) => {
+/** What the browser of a page keeps for somebody in a store of the client, by key. */
+export const keptIn = (page, user, store) => page.evaluate(([name, store]) => new Promise((done) => {
   const opening = indexedDB.open(name);
   opening.onsuccess = () => {
-    const all = opening.result.transaction(store).objectStore(store).getAll();
-    all.onsuccess = () => { opening.result.close(); resolve(all.result); };
+    const from = opening.result.transaction(store).objectStore(store);
+    const keys = from.getAllKeys(), values = from.getAll();
+    values.onsuccess = () => { // the keys came before
+      opening.result.close();
+      done(Object.fromEntries(keys.result.map((key, i) => [key, values.result[i]])));
+    };
   };
-}), [`doublet:${who}@example.com`, store]);
+}), [`doublet:${user}@example.com`, store]);
+
+/** Waits until what a function looks at is as expected: a page shows what the server is told in a moment. */
+export async function becomes(look, expected) {
+  let found = await look();
+  for (let i = 0; i < 200 && !isDeepStrictEqual(found, expected); i++) {
+    await new Promise((done) => setTimeout(done, 100));
+    found = await look();
+  }
+  assert.deepEqual(found, expected);
+}
+
+/** Waits for the next day (UTC) if this one ends in a moment: a test that names tomorrow ends on the day on which it began. */
+export async function sameDay() {
+  const left = 86_400_000 - (Date.now() % 86_400_000);
+  if (left < 90_000) await new Promise((done) => setTimeout(done, left));
+}
 
 /** What axe finds that keeps somebody out (WCAG 2.2 A and AA). */
 export async function barriers(page) {
