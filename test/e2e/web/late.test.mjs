@@ -300,3 +300,49 @@ test("a task that gets its id keeps its element, and with it the focus and a pre
   assert.ok(await page.evaluate(() => document.activeElement === window.first.element));
   assert.deepEqual(page.wrong, []);
 });
+
+test("a list and a calendar that are hidden and shown again stay shown while the server is told", async () => {
+  const page = await open({ worker: false });
+  await signInAt(page, "/calendar/week/2030-09-02", ".grid-body", me);
+  const make = (type, name) => jmap(me, [`${type}/set`, { create: { x: { name } } }]);
+  const shelf = (name) => page.locator(".shelf", { hasText: name });
+  for (const type of ["TaskList", "Calendar"]) {
+    await make(type, `Hidden ${type}`);
+    const box = shelf(`Hidden ${type}`).locator("input");
+    await box.waitFor();
+    const showing = await hold(page, '"isVisible":true');
+    const hidden = answered(page, '"isVisible":false');
+    await box.click();
+    await box.click();
+    await hidden;
+    await make(type, `Next ${type}`);
+    await shelf(`Next ${type}`).waitFor(); // what the server had in between was read
+    assert.equal(await box.isChecked(), true);
+    showing.go();
+    await until(async () => (await jmap(me, [`${type}/get`, { ids: null }]))[0].list.find((x) => x.name === `Hidden ${type}`).isVisible);
+  }
+  assert.deepEqual(page.wrong, []);
+});
+
+test("a key that is pressed as soon as the page is seen is not lost: calendar and contacts", async () => {
+  const page = await open({ worker: false });
+  await signInAt(page, "/calendar/week/2030-09-02", ".grid-body", me);
+  // What a page does once it was seen comes late.
+  await page.addInitScript(() => {
+    const timer = window.setTimeout;
+    const late = [];
+    window.setTimeout = (work, ms, ...more) => timer(() => (ms === undefined && document.querySelector(".calendar-bar, .contact-rows") && !window.goesOn ? late.push(work) : work(...more)), ms);
+    window.goOn = () => {
+      window.goesOn = true;
+      for (const work of late) work();
+    };
+  });
+  for (const [path, seen, form] of [["calendar/week/2030-09-02", ".grid-body", ".event-form"], ["contacts/all", ".contact-rows", ".contact-form"]]) {
+    await page.goto(`${base}/${path}`);
+    await page.waitForSelector(seen);
+    await page.keyboard.press("n");
+    await page.evaluate(() => window.goOn());
+    await page.waitForSelector(form);
+  }
+  assert.deepEqual(page.wrong, []);
+});

@@ -8,6 +8,7 @@ import type { Call, Id, Identity } from "../jmap/types";
 import { addDays, addMonths, parseDuration, startOfMonth, type Day } from "./days";
 import * as db from "./db";
 import { hueOf } from "./hue";
+import { Meanwhile } from "./meanwhile";
 import { keyNow, newID, onRead, overlay, type Standing } from "./objects";
 import { identities } from "./outgoing";
 import { flush, load } from "./outbox";
@@ -176,12 +177,15 @@ const calendarCalls = (): Call[] => accounts().map((accountId) => ["Calendar/get
 
 const hueOfName = (s: string) => [...s].reduce((h, c) => (h * 31 + c.charCodeAt(0)) % 360, 7);
 
+/** Calendars that the person changes. */
+export const changing = new Meanwhile<Shelf>();
+
 function takeCalendars(answers: Map<string, Record<string, unknown>>): void {
   const out: Shelf[] = [];
   for (const account of accounts()) {
     const owner = account === session.value?.primaryAccounts[capability] || account === home.value ? "" : (session.value?.accounts[account]?.name ?? "");
     for (const c of (answers.get(`c${account}`)?.["list"] ?? []) as Calendar[]) {
-      out.push({ ...c, account, owner, hue: hueOf(c.color, hueOfName(c.id)) });
+      out.push(changing.of(keyOf(account, c.id), { ...c, account, owner, hue: hueOf(c.color, hueOfName(c.id)) }));
     }
   }
   out.sort((a, b) => a.owner.localeCompare(b.owner) || Number(b.isDefault) - Number(a.isDefault) || a.sortOrder - b.sortOrder || a.name.localeCompare(b.name));

@@ -11,6 +11,7 @@ import * as db from "./db";
 import { defer } from "./deferred";
 import type { Problem } from "./events";
 import { hueOf } from "./hue";
+import { Meanwhile } from "./meanwhile";
 import { amend, applied, asChanged, keyNow, newID, onRead, overlay, perform, presumed, takeCreation, type Performed, type Standing } from "./objects";
 import { flush, intend, load } from "./outbox";
 import { attempt, client, follow, home, offers, session } from "./session";
@@ -255,7 +256,7 @@ function listsOf(all: Id[], answers: Map<string, Record<string, unknown>>): List
   const out: Listed[] = [];
   for (const account of all) {
     const owner = account === home.value ? "" : (session.value?.accounts[account]?.name ?? "");
-    for (const l of answers.get(`l${account}`)!["list"] as TaskList[]) out.push({ ...l, key: keyOf(account, l.id), account, owner, hue: hueOf(l.color, hueOfName(l.id)) });
+    for (const l of answers.get(`l${account}`)!["list"] as TaskList[]) out.push(changing.of(keyOf(account, l.id), { ...l, key: keyOf(account, l.id), account, owner, hue: hueOf(l.color, hueOfName(l.id)) }));
   }
   return out.sort((a, b) => a.owner.localeCompare(b.owner) || a.sortOrder - b.sortOrder || a.name.localeCompare(b.name));
 }
@@ -332,8 +333,13 @@ export async function setLists(account: Id, args: object): Promise<Problem | und
   }
 }
 
+/** Lists that the person shows or hides. */
+const changing = new Meanwhile<Listed>();
+
 /** Shows or hides the tasks of a list: on the screen at once. */
 export async function showList(l: Listed, isVisible: boolean): Promise<Problem | undefined> {
   taskLists.value = taskLists.value.map((x) => (x.key === l.key ? { ...x, isVisible } : x));
-  return setLists(l.account, { update: { [l.id]: { isVisible } } });
+  const bad = await changing.during(l.key, { isVisible }, () => setLists(l.account, { update: { [l.id]: { isVisible } } }));
+  if (bad) await refreshTasks(); // as the server has it
+  return bad;
 }

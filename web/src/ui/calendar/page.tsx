@@ -1,7 +1,7 @@
 // The page of the calendar.
 
 import "../../look/calendar.css";
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { capability, eventOf, loading, missing, openCalendars, shelves, showDays, viewZone } from "../../state/calendars";
 import { closeQuery, route } from "../../state/route";
 import { narrow, say, sheet, sideOpen } from "../../state/screen";
@@ -36,10 +36,8 @@ const FeedSheet = lazy(() => import("./feeds").then((m) => m.FeedSheet));
 const Settings = lazy(() => import("../settings").then((m) => m.Settings));
 
 export function CalendarPage() {
-  useEffect(() => {
-    void openCalendars().then(show);
-    return listenToKeys(keys, covered);
-  }, []);
+  useEffect(() => void openCalendars().then(show), []);
+  useLayoutEffect(() => listenToKeys(keys, covered), []); // before it is seen: no key is lost
   useEffect(() => { document.title = `${tk("calendar")} – ${t("appName")}`; }, [view.value]);
   useEffect(() => { if (shelves.value.length > 0) show(); }, [days.value[0], days.value.length, viewZone.value, shelves.value.length === 0]);
   useEffect(reopen, [route.value.query["edit"], shelves.value.length === 0]);

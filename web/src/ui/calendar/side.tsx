@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { CalendarEvent } from "../../jmap/calendar";
 import { refusalIn, whyOf } from "../../jmap/client";
-import { keyOf, mayWrite, readCalendars, refresh, revision, shelves, viewZone, weekStart, type Shelf } from "../../state/calendars";
+import { changing, keyOf, mayWrite, readCalendars, refresh, revision, shelves, viewZone, weekStart, type Shelf } from "../../state/calendars";
 import { addDays, addMonths, startOfMonth, startOfWeek, type Day } from "../../state/days";
 import { colourOf } from "../../state/hue";
 import { hues, type Hue } from "../../state/own";
@@ -113,7 +113,7 @@ async function setCalendar(account: string, args: Record<string, unknown>): Prom
 
 async function set(s: Shelf, change: Partial<Pick<Shelf, "isVisible" | "name" | "color">>): Promise<void> {
   shelves.value = shelves.value.map((x) => (x.account === s.account && x.id === s.id ? { ...x, ...change } : x));
-  const problem = await setCalendar(s.account, { update: { [s.id]: change } });
+  const problem = await changing.during(keyOf(s.account, s.id), change, () => setCalendar(s.account, { update: { [s.id]: change } }));
   if (!problem) return;
   shelves.value = shelves.value.map((x) => (x.account === s.account && x.id === s.id ? s : x));
   say(problem);

@@ -2,7 +2,7 @@
 
 import "../../look/contacts.css";
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { books, contactOf, contactsCapability, loaded, openContacts } from "../../state/cards";
 import { closeQuery, goQuery } from "../../state/route";
 import { narrow, say, sheet, sideOpen } from "../../state/screen";
@@ -24,10 +24,8 @@ const ContactEditor = lazy(() => import("./editor").then((m) => m.ContactEditor)
 const Settings = lazy(() => import("../settings").then((m) => m.Settings));
 
 export function ContactsPage() {
-  useEffect(() => {
-    void openContacts();
-    return listenToKeys(keys, covered);
-  }, []);
+  useEffect(() => void openContacts(), []);
+  useLayoutEffect(() => listenToKeys(keys, covered), []); // before it is seen: no key is lost
   const person = contactOf(cardKey.value);
   useEffect(() => { document.title = `${tn("all")} – ${t("appName")}`; });
   useEffect(() => {
