@@ -37,6 +37,14 @@ async function refuse(page, text) {
   return refused;
 }
 
+/** Refuses what a page makes, as a server does whose mail file is full. */
+const noRoom = (page) => page.route("**/jmap/api", (route) => {
+  if (!says(route, '"create":{')) return route.fallback();
+  const full = { type: "overQuota", description: "The mail file is full." };
+  const methodResponses = JSON.parse(route.request().postData()).methodCalls.map(([name, { accountId, create }, id]) => [name, { accountId, oldState: "0", newState: "0", notCreated: Object.fromEntries(Object.keys(create).map((key) => [key, full])) }, id]);
+  return route.fulfill({ contentType: "application/json", body: JSON.stringify({ methodResponses }) });
+});
+
 const answered = (page, text) => page.waitForResponse((r) => r.url().endsWith("/jmap/api") && r.ok() && (r.request().postData() ?? "").includes(text));
 
 /** The browser keeps a fact. */
@@ -216,12 +224,7 @@ test("a calendar whose first requests are refused lives, and a line in the quick
 
 test("a line that the server refuses is in the quick entry again: an event and a task", async () => {
   const page = await open({ worker: false });
-  await page.route("**/jmap/api", (route) => {
-    if (!says(route, '"create":{')) return route.fallback();
-    const full = { type: "overQuota", description: "The mail file is full." };
-    const methodResponses = JSON.parse(route.request().postData()).methodCalls.map(([name, { accountId, create }, id]) => [name, { accountId, oldState: "0", newState: "0", notCreated: Object.fromEntries(Object.keys(create).map((key) => [key, full])) }, id]);
-    return route.fulfill({ contentType: "application/json", body: JSON.stringify({ methodResponses }) });
-  });
+  await noRoom(page);
   for (const [path, there] of [["week/2030-08-05", ".grid-body"], ["tasks", ".tasks"]]) {
     if (path === "tasks") await page.goto(`${base}/calendar/${path}`);
     else await signInAt(page, `/calendar/${path}`, there, me);
@@ -232,6 +235,25 @@ test("a line that the server refuses is in the quick entry again: an event and a
     await page.waitForSelector(".toast:has-text('The mail file is full')");
     await page.waitForFunction((line) => document.querySelector("#quick").value === line, line);
   }
+  assert.deepEqual(page.wrong, []);
+});
+
+test("a refused change behind one that is done does not hide what others change", async () => {
+  const [lists] = await jmap(me, ["TaskList/get", { ids: null }]);
+  const [made] = await jmap(me, ["Task/set", { create: { t: { "@type": "Task", title: "Ticked here", taskListId: lists.list.find((l) => l.role === "inbox").id } } }]);
+  const page = await open({ worker: false });
+  await signInAt(page, "/calendar/tasks", ".tasks", me);
+  const ticking = await hold(page, '"percentComplete":100');
+  await noRoom(page);
+  await page.locator(".task", { hasText: "Ticked here" }).locator("input").check();
+  await until(() => ticking.n === 1);
+  await page.fill("#quick", "Refused behind it");
+  await page.keyboard.press("Enter");
+  await page.locator(".task", { hasText: "Refused behind it" }).waitFor();
+  ticking.go();
+  await page.waitForSelector(".toast:has-text('The mail file is full')");
+  await jmap(me, ["Task/set", { update: { [made.created.t.id]: { title: "Open again elsewhere", progress: "needs-action", percentComplete: null } } }]);
+  await page.locator(".task", { hasText: "Open again elsewhere" }).waitFor();
   assert.deepEqual(page.wrong, []);
 });
 

@@ -327,16 +327,15 @@ async function settle(i: Intention, problem: string | undefined, answers?: Answe
   if (problem) for (const since of unknown) since.splice(0, since.length, ...since.filter((c) => (c as Intention).key !== i.key));
   const ended = endings.get(i.key);
   endings.delete(i.key);
+  const end = problem && isObjects(i) ? { ...i, refused: problem } : i;
+  for (const fn of listeners) fn(end);
   if (problem && !ended) {
     if (isObjects(i)) {
-      const kept = { ...i, refused: problem };
-      for (const fn of listeners) fn(kept);
-      waiting.value = waiting.value.map((w) => (w.key === i.key ? kept : w));
-      return db.put("outbox", i.key, kept);
+      waiting.value = waiting.value.map((w) => (w.key === i.key ? end : w));
+      return db.put("outbox", i.key, end);
     }
     refusals.value = [...refusals.value, { key: i.key, text: problem, intention: i }];
   }
-  if (!problem) for (const fn of listeners) fn(i);
   waiting.value = waiting.value.filter((w) => w.key !== i.key);
   await db.remove("outbox", i.key);
   ended?.(problem, answers);
