@@ -25,8 +25,8 @@ const (
 )
 
 var taskProperties = []string{"id", "baseTaskId", "uid", "taskListId", "title", "description", "start", "due",
-	"timeZone", "showWithoutTime", "priority", "progress", "progressUpdated", "recurrenceRules", "recurrenceId",
-	"links"}
+	"timeZone", "showWithoutTime", "priority", "progress", "progressUpdated", "percentComplete", "recurrenceRules",
+	"recurrenceId", "links", "alerts"}
 
 // read reads the task lists, the open tasks, and those that were done last.
 func (t *webTasks) read(ctx context.Context) error {

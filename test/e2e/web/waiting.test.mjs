@@ -212,6 +212,36 @@ test("tasks are made, ticked, changed and deleted without a network", async () =
   assert.deepEqual(page.wrong, []);
 });
 
+test("a task that was done elsewhere is opened again without a network, and the alert of one is changed", async () => {
+  const [lists] = await jmap(me, ["TaskList/get", { ids: null }]);
+  const taskListId = lists.list.find((l) => l.role === "inbox").id;
+  const alerts = { a: { "@type": "Alert", trigger: { "@type": "OffsetTrigger", offset: "-PT10M", relativeTo: "end" }, action: "display" } };
+  const done = { "@type": "Task", taskListId, title: "Reopens away", progress: "completed", percentComplete: 100 };
+  await jmap(me, ["Task/set", { create: { done, rings: { "@type": "Task", taskListId, title: "Rings away", due: "2029-04-10T09:00:00", timeZone: "Etc/UTC", alerts } } }]);
+  const page = await open();
+  await signInAt(page, "/calendar/tasks", ".tasks", me);
+  const task = (text) => page.locator(".task", { hasText: text });
+  await task("Rings away").waitFor();
+  await leave(page);
+  await page.click(".done-tasks summary");
+  await task("Reopens away").locator("input").click();
+  await mark(task("Reopens away")).waitFor();
+  await task("Rings away").locator(".task-open").click();
+  const alert = page.locator(".event-form").getByLabel("Alert");
+  await alert.waitFor();
+  assert.equal(await alert.inputValue(), "10");
+  await alert.selectOption("30");
+  await write(page, {});
+  await mark(task("Rings away")).waitFor();
+  await page.context().setOffline(false);
+  await page.waitForFunction(() => document.querySelectorAll(".waits").length === 0, undefined, { timeout: 30_000 });
+  assert.equal(await page.locator(".unsaved").count(), 0);
+  const of = async (title) => (await tasks(me)).find((x) => x.title === title);
+  assert.equal((await of("Reopens away")).progress ?? "needs-action", "needs-action");
+  assert.deepEqual(Object.values((await of("Rings away")).alerts).map((a) => a.trigger.offset), ["-PT30M"]);
+  assert.deepEqual(page.wrong, []);
+});
+
 test("contacts are made, changed and deleted without a network; a refusal keeps what was written", async () => {
   const [books] = await jmap(me, ["AddressBook/get", { ids: null }]);
   const addressBookIds = { [books.list.find((b) => b.isDefault).id]: true };

@@ -47,8 +47,8 @@ export interface Task {
   alerts?: Record<Id, Alert> | null;
 }
 
-/** The properties that the client reads of tasks, and of instances. */
+/** The properties that the client reads of tasks, and of instances: without the server the editor has these, and a change presumes them. */
 export const taskProperties = [
-  "id", "baseTaskId", "uid", "taskListId", "title", "description", "start", "due", "timeZone", "showWithoutTime", "priority", "progress", "progressUpdated", "recurrenceRules",
-  "recurrenceId", "links",
+  "id", "baseTaskId", "uid", "taskListId", "title", "description", "start", "due", "timeZone", "showWithoutTime", "priority", "progress", "progressUpdated", "percentComplete",
+  "recurrenceRules", "recurrenceId", "links", "alerts",
 ] as const;
