@@ -242,6 +242,32 @@ test("a task that was done elsewhere is opened again without a network, and the 
   assert.deepEqual(page.wrong, []);
 });
 
+test("of a task that repeats, the editor changes one time without a network, and says so", async () => {
+  const [lists] = await jmap(me, ["TaskList/get", { ids: null }]);
+  const [made] = await jmap(me, ["Task/set", { create: { t: { "@type": "Task", taskListId: lists.list.find((l) => l.role === "inbox").id, title: "Each year away", start: "2026-12-24T00:00:00", due: "2026-12-24T00:00:00", showWithoutTime: true, recurrenceRules: [{ "@type": "RecurrenceRule", frequency: "yearly" }] } } }]);
+  const page = await open();
+  await signInAt(page, "/calendar/tasks", ".tasks", me);
+  const task = (text) => page.locator(".task", { hasText: text });
+  await task("Each year away").waitFor();
+  await leave(page);
+  await task("Each year away").locator(".task-open").click();
+  await page.waitForSelector(".event-form:has-text('changes are for this time alone')");
+  const field = (label) => page.locator(".event-form").getByLabel(new RegExp(`^${label}`, "u"));
+  assert.equal(await field("Repeat").count(), 0);
+  for (const label of ["Due", "Time", "List"]) assert.ok(await field(label).isDisabled(), label);
+  await write(page, { Title: "Once away" });
+  await mark(task("Once away")).waitFor();
+  await page.context().setOffline(false);
+  await page.waitForFunction(() => document.querySelectorAll(".waits").length === 0, undefined, { timeout: 30_000 });
+  const [{ list: [series] }] = await jmap(me, ["Task/get", { ids: [made.created.t.id] }]);
+  assert.equal(series.title, "Each year away");
+  assert.deepEqual(Object.values(series.recurrenceOverrides), [{ title: "Once away" }]);
+  await task("Once away").locator(".task-open").click();
+  await page.waitForSelector(".event-form:has-text('Changes are for all times')");
+  assert.equal(await field("Title").inputValue(), "Each year away");
+  assert.deepEqual(page.wrong, []);
+});
+
 test("contacts are made, changed and deleted without a network; a refusal keeps what was written", async () => {
   const [books] = await jmap(me, ["AddressBook/get", { ids: null }]);
   const addressBookIds = { [books.list.find((b) => b.isDefault).id]: true };

@@ -1,4 +1,5 @@
-// The editor of a task. Of one that repeats it changes the series; the check mark alone is for one time.
+// The editor of a task. Of one that repeats it changes the series; the check mark alone is for one time. Without the server the series is
+// not known, and the editor changes one time.
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -117,6 +118,7 @@ function Fields({ s, task }: { s: ShownTask | undefined; task: Task | undefined 
   const chosen = f.list || defaultList.value?.key || ""; // the lists may come after the editor
   const may = !s || mayWriteList(s.list);
   const repeats = f.repeat.kind !== "never";
+  const once = !!task?.recurrenceId; // one time of a series, which stays on its day and in its list
   const lists = taskLists.value.filter((l) => mayWriteList(l) && (!s || l.account === s.account));
   const save = async () => {
     if (!f.title.trim()) return void (problem.value = tt("titleNeeded"));
@@ -141,16 +143,16 @@ function Fields({ s, task }: { s: ShownTask | undefined; task: Task | undefined 
     <Frame title={task ? tt("editTask") : tt("newTask")} onClose={close}>
       <form class="event-form" onSubmit={(e) => { e.preventDefault(); void save(); }}>
         <label class="field"><span>{tk("title")}</span><input class="title-input" ref={title} value={f.title} disabled={!may} onInput={(e) => set({ title: e.currentTarget.value })} autocomplete="off" /></label>
-        {s?.repeats && <p class="quiet">{tt("seriesNote")}</p>}
+        {s?.repeats && <p class="quiet">{tt(once ? "onceNote" : "seriesNote")}</p>}
         <div class="task-fields">
-          <label class="field"><span>{tt(s?.repeats ? "firstDue" : "due")}</span><input type="date" value={f.day} disabled={!may} onInput={(e) => set({ day: e.currentTarget.value, ...(e.currentTarget.value ? {} : { time: "" }), ...(repeats ? {} : { repeat: readRepeat(null, e.currentTarget.value || today.value) }) })} /></label>
-          <label class="field"><span>{tt("dueTime")}</span><input type="time" value={f.time} disabled={!may || !f.day} onInput={(e) => set({ time: e.currentTarget.value })} /></label>
+          <label class="field"><span>{tt(s?.repeats && !once ? "firstDue" : "due")}</span><input type="date" value={f.day} disabled={!may || once} onInput={(e) => set({ day: e.currentTarget.value, ...(e.currentTarget.value ? {} : { time: "" }), ...(repeats ? {} : { repeat: readRepeat(null, e.currentTarget.value || today.value) }) })} /></label>
+          <label class="field"><span>{tt("dueTime")}</span><input type="time" value={f.time} disabled={!may || once || !f.day} onInput={(e) => set({ time: e.currentTarget.value })} /></label>
           <label class="field"><span>{tt("priority")}</span><select value={f.priority} disabled={!may} onChange={(e) => set({ priority: Number(e.currentTarget.value) })}>{priorities.map((p) => <option key={p.n} value={p.n}>{tt(p.text)}</option>)}{!priorities.some((p) => p.n === f.priority) && <option value={f.priority}>{f.priority}</option>}</select></label>
           {task && !s?.repeats && <label class="field"><span>{tt("progress")}</span><select value={f.progress} disabled={!may} onChange={(e) => set({ progress: e.currentTarget.value as Progress })}>{(states.includes(f.progress) ? states : [...states, f.progress]).map((p) => <option key={p} value={p}>{tt(p)}</option>)}</select></label>}
-          <label class="field"><span>{tt("list")}</span><select value={chosen} disabled={!may} onChange={(e) => set({ list: e.currentTarget.value })}>{(lists.some((l) => l.key === chosen) || !s ? lists : [s.list, ...lists]).map((l) => <option key={l.key} value={l.key}>{l.name}{l.owner && ` · ${l.owner}`}</option>)}</select></label>
+          <label class="field"><span>{tt("list")}</span><select value={chosen} disabled={!may || once} onChange={(e) => set({ list: e.currentTarget.value })}>{(lists.some((l) => l.key === chosen) || !s ? lists : [s.list, ...lists]).map((l) => <option key={l.key} value={l.key}>{l.name}{l.owner && ` · ${l.owner}`}</option>)}</select></label>
           {f.day && <label class="field"><span>{tk("alert")}</span><AlertSelect value={f.alert} before={first.alert} at={tt("alertDue")} disabled={!may} set={(alert) => set({ alert })} /></label>}
         </div>
-        {may && f.day && <RepeatFields repeat={f.repeat} first={f.day} set={(repeat) => set({ repeat: repeat.until < f.day ? { ...repeat, until: addDays(f.day as Day, 90) } : repeat })} asBefore={first.repeat.kind === "asBefore"} />}
+        {may && f.day && !once && <RepeatFields repeat={f.repeat} first={f.day} set={(repeat) => set({ repeat: repeat.until < f.day ? { ...repeat, until: addDays(f.day as Day, 90) } : repeat })} asBefore={first.repeat.kind === "asBefore"} />}
         <label class="field"><span>{tt("notes")}</span><textarea rows={4} value={f.notes} disabled={!may} onInput={(e) => set({ notes: e.currentTarget.value })} /></label>
         {mid && <p><button type="button" class="button" onClick={() => void openMessage(mid)}><Icon name="unread" />{tt("openMessage")}</button></p>}
         {problem.value && <p class="said" role="alert">{problem.value}</p>}
