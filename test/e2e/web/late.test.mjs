@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { cards, events, jmap, make } from "./objects.mjs";
-import { base, browser, controlled, counts, inChromium, keptIn, open, signInAt, until } from "./world.mjs";
+import { base, browser, controlled, counts, deliver, inChromium, keptIn, open, row, signInAt, until } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -195,6 +195,31 @@ test("a change that cannot be read back stays shown: an event and a contact", as
   await answered(page, '"ContactCard/changes"');
   assert.match(await line.textContent(), /New/u);
   assert.match(JSON.stringify((await cards(me, "Lately"))[0].name), /New/u);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("what a push tells of is read after a while if the server refuses it: a message, an event, a task and a contact", async () => {
+  const page = await open({ worker: false });
+  await signInAt(page, "/mail/inbox", ".row .subject", me);
+  const [lists, books] = await jmap(me, ["TaskList/get", { ids: null }], ["AddressBook/get", { ids: null }]);
+  const task = { "@type": "Task", title: "Refused task", taskListId: lists.list.find((l) => l.role === "inbox").id };
+  const card = (full) => ({ "@type": "Card", version: "1.0", addressBookIds: { [books.list.find((b) => b.isDefault).id]: true }, name: { full } });
+  await jmap(me, ["ContactCard/set", { create: { card: card("Known Before") } }]);
+  for (const [path, there, question, change, shown] of [
+    ["/mail/inbox", ".row .subject", '"Email/changes"', () => deliver("x@other.example", `${me}@example.com`, `From: x@other.example\nTo: ${me}@example.com\nSubject: Refused message\nMessage-ID: <refused@other.example>\n\nWords.\n`), row(page, "Refused message")],
+    ["/calendar/week/2030-09-02", ".grid-body", '"after":"2030-09-01T', () => make(me, { title: "Refused event", start: "2030-09-03T09:00:00" }), event(page, "Refused event")],
+    ["/calendar/tasks", ".tasks", '"Task/', () => jmap(me, ["Task/set", { create: { task } }]), page.locator(".task", { hasText: "Refused task" })],
+    ["/contacts/all", ".contact-row", '"ContactCard/changes"', () => jmap(me, ["ContactCard/set", { create: { card: card("Refused Contact") } }]), page.locator(".contact-row", { hasText: "Refused Contact" })],
+  ]) {
+    await page.goto(base + path);
+    await page.locator(there).first().waitFor();
+    await page.waitForLoadState("networkidle"); // it was read, and it listens
+    const reading = await refuse(page, question);
+    await change();
+    await until(() => reading.asked.length > 0);
+    reading.on = false;
+    await shown.waitFor();
+  }
   assert.deepEqual(page.wrong, []);
 });
 

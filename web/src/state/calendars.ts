@@ -13,7 +13,7 @@ import { keyNow, newID, onRead, overlay, type Standing } from "./objects";
 import { identities } from "./outgoing";
 import { flush, load } from "./outbox";
 import { own, readOwn, takeOwn } from "./own";
-import { attempt, client, follow, home, offers, online, retryPause, session } from "./session";
+import { attempt, client, follow, home, offers, online, persistent, retryPause, session } from "./session";
 import { browserZone, instant, isZone, localTime } from "./zone";
 
 export const capability = "urn:ietf:params:jmap:calendars";
@@ -308,16 +308,23 @@ let edits = 0;
 export const revision = signal(0);
 
 /** Reads calendars and events again. */
-const renew = () => readCalendars().catch(() => undefined).then(() => (online.peek() ? refresh() : undefined)).then(flush);
+const renew = persistent(async () => {
+  const told = await readCalendars().then(() => true, () => false);
+  const all = online.peek() && (await readShown());
+  await flush();
+  return told && all;
+});
 
-/** Reads again what is shown; other months are read again when they are shown. */
-export async function refresh(): Promise<boolean> {
+async function readShown(): Promise<boolean> {
   edits++;
   revision.value++;
   const told = await Promise.all(wanted.map(readMonth));
   months.value = new Map([...months.value].filter(([m]) => wanted.includes(m)));
   return told.every(Boolean);
 }
+
+/** Reads again what is shown; other months are read again when they are shown. */
+export const refresh = persistent(readShown);
 
 function hear(news: States): void {
   const types = Object.values(news).flatMap((of) => Object.keys(of));

@@ -10,7 +10,7 @@ import * as db from "./db";
 import { defer } from "./deferred";
 import { amend, applied, keyNow, newID, onRead, overlay, perform, presumed, takeCreation, type Standing } from "./objects";
 import { flush, intend, load } from "./outbox";
-import { attempt, client, follow, home, offers, session } from "./session";
+import { attempt, client, follow, home, offers, persistent, session } from "./session";
 
 export const contactsCapability = "urn:ietf:params:jmap:contacts";
 
@@ -157,7 +157,7 @@ async function syncOnce(): Promise<void> {
 }
 
 /** Brings all that is shown up to date; one round after the other. Where the server refuses, it stays as it is. */
-export const syncContacts = (): Promise<boolean> => (under = under.then(() => attempt(() => syncOnce().then(() => true)).catch(() => false)).then((x) => x ?? false));
+export const syncContacts = persistent(() => (under = under.then(() => attempt(() => syncOnce().then(() => true)).catch(() => false)).then((x) => x ?? false)));
 
 let stop: (() => void) | null = null;
 

@@ -1,7 +1,7 @@
 // The list of a place: read from the server in windows, kept in the browser.
 
 import { batch, signal } from "@preact/signals";
-import { ref } from "../jmap/client";
+import { ref, Refused } from "../jmap/client";
 import { rowProperties } from "../jmap/types";
 import type { Call, Id, Row, Snippet } from "../jmap/types";
 import * as db from "./db";
@@ -90,13 +90,13 @@ interface Window {
 
 /**
  * Reads windows in one request, and shows them at once. Where moved tells that entries have come or gone, those of other
- * windows are not where they were: they are read again when they come into sight.
+ * windows are not where they were: they are read again when they come into sight. False: the server refused for now.
  */
-export async function loadWindows(froms: number[], moved: () => boolean): Promise<void> {
+export async function loadWindows(froms: number[], moved: () => boolean): Promise<boolean> {
   const where = place.value;
   const keyOf = (from: number) => `${where.mailbox} ${where.search} ${where.view ?? ""} ${from}`;
   const list_ = froms.filter((from) => !asked.has(keyOf(from)));
-  if (list_.length === 0) return;
+  if (list_.length === 0) return true;
   for (const from of list_) asked.add(keyOf(from));
   const total = list.value.total;
   try {
@@ -106,9 +106,11 @@ export async function loadWindows(froms: number[], moved: () => boolean): Promis
       return true;
     });
     if (!done && place.value === where) await showKept(where);
+    return true;
   } catch (e) {
-    if (e instanceof DOMException && e.name === "AbortError") return;
+    if (e instanceof DOMException && e.name === "AbortError") return true;
     if (place.value === where) list.value = { ...list.value, state: e instanceof Error ? e.message : String(e) };
+    return !(e instanceof Refused) || e.later === undefined;
   } finally {
     for (const from of list_) asked.delete(keyOf(from));
   }

@@ -9,7 +9,7 @@ import * as db from "./db";
 import type { Answer } from "./invitation";
 import type { Answered } from "./recorded";
 import type { Merged } from "./merge";
-import { online, phase, signedOut } from "./session";
+import { online, pauseBefore, phase, signedOut } from "./session";
 import { tell, tellRemoval, type Answers, type Outcome } from "./tell";
 
 /** A change of e-mails: patches by id (RFC 8620 §5.3), or their end. */
@@ -259,9 +259,6 @@ const isOpen = (i: Intention) => !(isObjects(i) && i.refused);
 export const busy = signal(false);
 let refusedForNow = 0;
 let notBefore = 0;
-
-/** After how many milliseconds a server that did it for now is asked the nth time, where it wants to be asked after so many at the earliest. */
-export const pauseBefore = (n: number, asked: number) => asked + Math.min(60_000, 1000 * 2 ** n) * (0.75 + Math.random() / 2);
 
 let running = "";
 let timer: ReturnType<typeof setTimeout> | undefined;

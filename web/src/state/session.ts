@@ -222,6 +222,25 @@ export async function attempt<T>(work: () => Promise<T>): Promise<T | undefined>
 /** A server that does not answer is asked again after so many milliseconds. */
 export const retryPause = 4000;
 
+/** After how many milliseconds a server that refused for now is asked the nth time, where it wants to be asked after so many at the earliest. */
+export const pauseBefore = (n: number, asked: number) => asked + Math.min(60_000, 1000 * 2 ** n) * (0.75 + Math.random() / 2);
+
+/**
+ * A reader that reads again after a pause while read answers false: the server refused, and no push may come that asks for the same. While
+ * the server does not answer, follow asks.
+ */
+export function persistent<K = void>(read: (known?: K) => Promise<boolean>): (known?: K) => Promise<boolean> {
+  let refused = 0;
+  let again: ReturnType<typeof setTimeout> | undefined;
+  return async function ask(known?: K) {
+    const told = await read(known);
+    clearTimeout(again);
+    if (told) refused = 0;
+    else if (online.peek()) again = setTimeout(() => void ask(), pauseBefore(refused++, 0));
+    return told;
+  };
+}
+
 /**
  * Listens for new states of types until the answer is called. renew reads what changed while nobody listened: when the stream opens or
  * ends, and again and again while the server does not answer.

@@ -12,7 +12,7 @@ import { asking, flush, load as loadOutbox, onDone, telling, type Intention } fr
 import { findOutgoing, identities, outgoing } from "./outgoing";
 import { readOwn, takeOwn } from "./own";
 import { place, type Place } from "./place";
-import { account, attempt, client, follow, home, phase } from "./session";
+import { account, attempt, client, follow, home, persistent, phase } from "./session";
 import { answerPatch } from "./tell";
 import { hasPins, pin } from "./view";
 
@@ -86,23 +86,27 @@ function listen(): void {
 export const sync = () => catchUp();
 
 /** Brings the screen up to date; known holds answers that came already. */
-async function catchUp(known?: Changes): Promise<void> {
-  if (phase.value !== "in") return;
+const catchUp = persistent<Changes>(async (known) => {
+  if (phase.value !== "in") return true;
   if (syncing) {
     syncAgain = true;
-    return;
+    return true;
   }
   syncing = true;
   try {
-    await attempt(() => syncOnce(known));
+    let told = await attempt(() => syncOnce(known));
     while (syncAgain) {
       syncAgain = false;
-      await attempt(() => syncOnce());
+      told = await attempt(() => syncOnce());
     }
+    return told !== false;
+  } catch (e) {
+    if (!(e instanceof Refused) || e.later === undefined) throw e;
+    return false;
   } finally {
     syncing = false;
   }
-}
+});
 
 /** Called with the rows of new mail. */
 export let arrived: (list: Row[]) => void = () => undefined;
@@ -179,7 +183,8 @@ function hear(pushed: States): void {
   unheeded = { ...before, ...Object.fromEntries(Object.entries(pushed).map(([id, of]) => [id, { ...before[id], ...of }])) };
 }
 
-async function syncOnce(known?: Changes): Promise<void> {
+/** Asks for changes once. False: the server refused a part of what is shown for now. */
+async function syncOnce(known?: Changes): Promise<boolean> {
   const accountId = account.value;
   let { answers, own, lists } = known ?? await askChanges();
   const where = place.value;
@@ -187,7 +192,7 @@ async function syncOnce(known?: Changes): Promise<void> {
   let created: Id[] = [];
   let moved = false;
   for (;;) {
-    if (account.value !== accountId) return; // another one was opened meanwhile
+    if (account.value !== accountId) return true; // another one was opened meanwhile
     takeFolders(answers);
     const changes = answers.get("changes")!;
     const came = changes["created"] as Id[];
@@ -199,7 +204,7 @@ async function syncOnce(known?: Changes): Promise<void> {
         ["Email/get", { accountId, ids: updated, properties: rowProperties }, "g"],
         ["Thread/get", { accountId, "#ids": ref("g", "Email/get", "/list/*/threadId") }, "t"],
       ]));
-      if (account.value !== accountId) return;
+      if (account.value !== accountId) return true;
       takeRows(answer.get("g")!["list"] as Row[], since);
       takeThreads(answer.get("t")!["list"] as { id: Id; emailIds: Id[] }[]);
     }
@@ -212,7 +217,7 @@ async function syncOnce(known?: Changes): Promise<void> {
   const inbox = byRole("inbox")?.id;
   const fresh = created.flatMap((id) => rows.value.get(id) ?? []).filter((r) => inbox && r.mailboxIds[inbox] && !r.keywords["$seen"]);
   if (fresh.length > 0) arrived(fresh);
-  if (lists || list.value.state !== "ready") await loadWindows(inSight(), () => moved && place.value === where);
+  return (!lists && list.value.state === "ready") || loadWindows(inSight(), () => moved && place.value === where);
 }
 
 /** The server cannot tell what changed: what is in memory is forgotten, lists are read anew. */

@@ -14,7 +14,7 @@ import { hueOf } from "./hue";
 import { Meanwhile } from "./meanwhile";
 import { amend, applied, asChanged, keyNow, newID, onRead, overlay, perform, presumed, takeCreation, type Performed, type Standing } from "./objects";
 import { flush, intend, load } from "./outbox";
-import { attempt, client, follow, home, offers, session } from "./session";
+import { attempt, client, follow, home, offers, persistent, session } from "./session";
 import { instant, isZone, localTime } from "./zone";
 
 export const tasksCapability = "urn:ietf:params:jmap:tasks";
@@ -169,10 +169,10 @@ let edits = 0;
 let reading: Promise<boolean> | undefined;
 
 /** Reads lists and tasks again: once for all who ask meanwhile. */
-export function refreshTasks(): Promise<boolean> {
+export const refreshTasks = persistent(() => {
   edits++;
   return (reading ??= readAgain());
-}
+});
 
 /** Reads until nothing was asked since the last question, the time included in which the browser keeps the answer. */
 async function readAgain(): Promise<boolean> {
