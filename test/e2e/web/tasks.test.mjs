@@ -176,6 +176,16 @@ test("a task that repeats: one time is done, the next one comes; the views show 
   assert.deepEqual(page.wrong, []);
 });
 
+test("an address that names a task that is not there says so, and leaves the keys to the page", async () => {
+  const page = await open();
+  await signInAt(page, "/calendar/tasks?task=A%2Fnone", ".tasks");
+  await toast(page, "This task does not exist any more.");
+  await page.keyboard.press("w");
+  await page.waitForSelector(".grid-body");
+  assert.equal(new URL(page.url()).search, "");
+  assert.deepEqual(page.wrong, []);
+});
+
 test("an editor that saves before the lists have come saves into the usual one", async () => {
   const page = await open();
   await signInAt(page, "/calendar/tasks", ".tasks");

@@ -8,8 +8,9 @@ import type { Progress, Task } from "../../jmap/tasks";
 import { viewZone } from "../../state/calendars";
 import { addDays, type Day } from "../../state/days";
 import { firstFitting, readRepeat, rulesOf, shiftSeries, type Repeat } from "../../state/recur";
-import { closeQuery } from "../../state/route";
-import { changeTask, createTask, defaultList, mayWriteList, moveTask, openTasks, readTask, taskLists, taskOf, type ShownTask, type TaskPatch } from "../../state/tasks";
+import { closeQuery, route } from "../../state/route";
+import { say } from "../../state/screen";
+import { changeTask, createTask, defaultList, mayWriteList, moveTask, openTasks, readTask, refreshTasks, showTaskDays, taskLists, taskOf, type ShownTask, type TaskPatch } from "../../state/tasks";
 import { alertAt, readAlert } from "../../state/written";
 import { instant, isZone, localTime } from "../../state/zone";
 import { t } from "../../text";
@@ -21,7 +22,7 @@ import { tell } from "./open";
 import { RepeatFields } from "./repeat";
 import { AlertSelect } from "./alert";
 import { deleteTask, dueAt, dueText, messageOf, openMessage } from "./taskopen";
-import { today } from "./view";
+import { days, today } from "./view";
 
 interface Form {
   title: string;
@@ -82,6 +83,16 @@ function changes(was: Task | undefined, first: Form, f: Form): TaskPatch | undef
   };
 }
 
+/** Closes the editor of a task that is not there once all that are shown were read: it would hold the keys of the page. */
+async function leaveUnknown(key: string): Promise<void> {
+  await openTasks();
+  await showTaskDays(days.peek()[0]!, days.peek().at(-1)!);
+  if (!taskOf(key)) await refreshTasks();
+  if (taskOf(key) || route.peek().query["task"] !== key) return;
+  closeQuery("task");
+  say(tt("gone"));
+}
+
 /** The layer of the task that the address names, or of a new one. */
 export function TaskEditor({ of: key }: { of: string }) {
   const there = taskOf(key);
@@ -99,6 +110,7 @@ export function TaskEditor({ of: key }: { of: string }) {
       else failed.value = true;
     }, () => (failed.value = true));
   }, [key, !s]);
+  useEffect(() => { if (key !== "new" && !s) void leaveUnknown(key); }, [key]);
   if (key !== "new" && !s) return null;
   // Without the server the task is shown as it is known; saving says why it fails.
   const task = key === "new" ? undefined : (whole.value ?? (failed.value ? s!.task : null));
