@@ -223,6 +223,15 @@ test("what a push tells of is read after a while if the server refuses it: a mes
   assert.deepEqual(page.wrong, []);
 });
 
+test("a page whose scripts were lost on the way says so, and comes when it is loaded again", async () => {
+  const page = await open({ worker: false });
+  let lost = 0;
+  await page.route("**/assets/page-*.js", (route) => (lost++ === 0 ? route.abort("connectionreset") : route.fallback()));
+  await signInAt(page, "/calendar/week/2030-09-09", ".gate:has-text('did not load')", me);
+  await page.click(".gate button:has-text('Load it')");
+  await page.waitForSelector(".grid-body");
+});
+
 test("a calendar whose first requests are refused lives, and a line in the quick entry is not lost", async () => {
   await make(me, { title: "Was there", start: "2030-03-05T09:00:00" });
   const page = await open({ worker: false });

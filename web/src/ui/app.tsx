@@ -10,10 +10,10 @@ import { SignIn, SignInAgain } from "./signin";
 import { Shell } from "./shell";
 import { findUnfinished } from "./writing";
 
-const Administration = lazy(() => import("../admin/admin").then((m) => m.Administration));
-const CalendarPage = lazy(() => import("./calendar/page").then((m) => m.CalendarPage));
-const ContactsPage = lazy(() => import("./contacts/page").then((m) => m.ContactsPage));
-const Setup = lazy(() => import("../setup/setup").then((m) => m.Setup));
+const Administration = lazy(() => import("../admin/admin").then((m) => m.Administration), Lost);
+const CalendarPage = lazy(() => import("./calendar/page").then((m) => m.CalendarPage), Lost);
+const ContactsPage = lazy(() => import("./contacts/page").then((m) => m.ContactsPage), Lost);
+const Setup = lazy(() => import("../setup/setup").then((m) => m.Setup), Lost);
 
 const pages = ["admin", "setup", "calendar", "contacts"] as const;
 
@@ -60,6 +60,18 @@ function Gate() {
     <main class="gate" aria-busy="true">
       <span class="visually-hidden">{t("loading")}</span>
       <DominoFace a={6} b={6} hue={168} size={64} />
+    </main>
+  );
+}
+
+/** The page if its scripts were lost on the way, as when the network changes: loaded again they may come. */
+function Lost() {
+  return (
+    <main class="gate">
+      <div class="gate-card">
+        <p role="alert">{t("pageLost")}</p>
+        <button class="button primary" onClick={() => location.reload()}>{t("reload")}</button>
+      </div>
     </main>
   );
 }
