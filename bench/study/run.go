@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 
@@ -51,32 +52,46 @@ func (s *Study) Run(ctx context.Context, dir string, x Runner) (entries []Entry,
 	if err := j.aside(dir); err != nil {
 		return nil, err
 	}
-	jobs := s.order()
-	for i := range jobs {
-		job := &jobs[i]
-		for {
-			n, counts := j.attempts(job)
-			if counts || n >= maxAttempts {
-				break
-			}
-			if x.Enough != nil && x.Enough() {
-				x.Tell("the time is over before run %d of %d; the same command goes on there", i+1, len(jobs))
-				return j.Entries, nil
-			}
-			x.Tell("run %d of %d: %s (attempt %d)", i+1, len(jobs), job.Name, n+1)
-			e, err := s.one(ctx, dir, job, x.Measure)
-			if err != nil {
-				return j.Entries, fmt.Errorf("%s: %w", job.Name, err)
-			}
-			if e.Quarantined != "" {
-				x.Tell("it does not count: %s", e.Quarantined)
-			}
-			if err := j.add(e); err != nil {
-				return j.Entries, err
-			}
+	for i, job := range s.tries() {
+		n, counts := j.attempts(job)
+		if counts || n >= maxAttempts {
+			continue
+		}
+		all := len(s.cells) * s.Repeat
+		if x.Enough != nil && x.Enough() {
+			x.Tell("the time is over before run %d of %d; the same command goes on there", i+1, all)
+			return j.Entries, nil
+		}
+		x.Tell("run %d of %d: %s (attempt %d)", i+1, all, job.Name, n+1)
+		e, err := s.one(ctx, dir, job, x.Measure)
+		if err != nil {
+			return j.Entries, fmt.Errorf("%s: %w", job.Name, err)
+		}
+		if e.Quarantined != "" {
+			x.Tell("it does not count: %s", e.Quarantined)
+		}
+		if err := j.add(e); err != nil {
+			return j.Entries, err
 		}
 	}
 	return j.Entries, nil
+}
+
+// tries yields each job and its place in the order, as often as it may be tried. Jobs without a run that counts are
+// tried again when each configuration had its turn: a retry takes no time from a configuration that has no run yet.
+func (s *Study) tries() iter.Seq2[int, *Job] {
+	return func(yield func(int, *Job) bool) {
+		jobs := s.order()
+		for first := 0; first < len(jobs); first += len(s.cells) {
+			for range maxAttempts {
+				for i := first; i < first+len(s.cells); i++ {
+					if !yield(i, &jobs[i]) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // makeFolder makes the folder of a study, if it is not there. The servers of others in it run under accounts of their

@@ -306,12 +306,13 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestQuarantine repeats a run that does not count, and gives a configuration up whose runs never do.
+// TestQuarantine repeats a run that does not count, after the others of its round, and gives a configuration up whose
+// runs never do.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	s, dir := parsed(t, text), t.TempDir()
 	busy := bad["other programs used 30 % of the processors"]
-	m := &machine{t: t, change: map[int]func(*record.Run){2: busy, 5: busy, 6: busy, 7: busy}}
+	m := &machine{t: t, change: map[int]func(*record.Run){2: busy, 4: busy, 8: busy, 9: busy}}
 	entries, err := s.Run(t.Context(), dir, Runner{Measure: m.measure, Tell: silent})
 	if err != nil {
 		t.Fatal(err)
@@ -384,6 +385,35 @@ func TestEnough(t *testing.T) {
 	if entries, err = s.Run(t.Context(), dir, Runner{Measure: m.measure, Tell: silent}); err != nil ||
 		len(entries) != 12 || m.n != 12 {
 		t.Errorf("%v: %d entries after %d runs", err, len(entries), m.n)
+	}
+}
+
+// TestClients runs the short form of the study clients while the machine is busy now and then, for as long as five runs
+// take: each client has a run that counts.
+func TestClients(t *testing.T) {
+	t.Parallel()
+	s, _, err := Load("clients")
+	if err == nil {
+		err = s.Short()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &machine{t: t, change: map[int]func(*record.Run){1: bad["50 users: driver-bound"]}}
+	entries, err := s.Run(t.Context(), t.TempDir(), Runner{Measure: m.measure, Tell: silent,
+		Enough: func() bool { return m.n >= 5 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var counts []string
+	for _, e := range entries {
+		if e.Quarantined == "" {
+			counts = append(counts, e.Name)
+		}
+	}
+	slices.Sort(counts)
+	if !slices.Equal(counts, []string{"IMAP", "JMAP", "full", "lite"}) {
+		t.Errorf("runs that count: %q", counts)
 	}
 }
 
