@@ -21,6 +21,11 @@ import (
 //go:embed scripts/*
 var scripts embed.FS
 
+// shared is the text that stands before that of each script which comes with the program.
+//
+//go:embed postfix.sh
+var shared string
+
 // Script starts and stops a mail server of another make, as "SCRIPT start DIR PEOPLE" and "SCRIPT stop DIR". The start
 // makes a server with empty mailboxes for so many people in the empty folder DIR, returns when its doors are open, and
 // prints how to drive and meter it: flags of doublet bench run, NAME=VALUE on a line each. The stop ends all of its
@@ -73,7 +78,7 @@ func NewScript(e *env.Env, name, cpus string) (*Script, error) {
 func (s *Script) command(args ...string) *exec.Cmd {
 	line := append([]string{s.Name}, args...)
 	if text, err := scripts.ReadFile("scripts/" + s.Name); err == nil {
-		line = append([]string{"bash", "-c", string(text), s.Name}, args...)
+		line = append([]string{"bash", "-c", shared + string(text), s.Name}, args...)
 	}
 	if s.CPUs != "" { // what the script starts inherits them
 		line = append([]string{"taskset", "-c", s.CPUs}, line...)

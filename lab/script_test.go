@@ -98,6 +98,23 @@ func TestScriptFails(t *testing.T) {
 	}
 }
 
+// TestScriptsThatCome runs the scripts that come with the program, where no server is to be stopped: both the text in the
+// program and the file have the functions that they share.
+func TestScriptsThatCome(t *testing.T) {
+	t.Parallel()
+	for _, name := range scriptNames() {
+		for _, as := range []string{name, "./scripts/" + name} {
+			s, err := NewScript(env.Real(slog.New(slog.DiscardHandler)), as, "")
+			if err == nil {
+				_, err = s.run(t.Context(), stopLimit, "stop", t.TempDir())
+			}
+			if err != nil {
+				t.Errorf("%s: %v", as, err)
+			}
+		}
+	}
+}
+
 // TestScriptNames checks the names of scripts.
 func TestScriptNames(t *testing.T) {
 	t.Parallel()
