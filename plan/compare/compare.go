@@ -204,6 +204,8 @@ func describe(c Cell) string {
 	switch {
 	case c.Change == nil:
 		return "–"
+	case math.IsNaN(c.Change.Low) && c.Repeats > 1:
+		return fmt.Sprintf("%+.1f %% (no interval)", c.Change.Value)
 	case math.IsNaN(c.Change.Low):
 		return fmt.Sprintf("%+.1f %% (not repeated)", c.Change.Value)
 	}
@@ -282,7 +284,7 @@ func (r *Report) Page() *page.Page {
 func (r *Report) bars(resource string) (values, change *chart.Bars) {
 	values = &chart.Bars{Title: resource, Y: resource, Note: "by active users"}
 	change = &chart.Bars{Title: "Change of " + resource, Y: "percent",
-		Note: "from " + r.Legs[0] + "; with 95 % intervals"}
+		Note: "from " + r.Legs[0] + "; with 95 % intervals", First: 1}
 	values.Series = make([]chart.Bar, len(r.Legs))
 	change.Series = make([]chart.Bar, len(r.Legs)-1)
 	for i, leg := range r.Legs {

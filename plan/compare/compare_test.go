@@ -142,8 +142,24 @@ func TestBarsKeepTheirPlace(t *testing.T) {
 	if v := change.Series[0].Values; len(v) != 2 || !math.IsNaN(v[0]) || math.Abs(v[1]-50) > 1e-9 {
 		t.Errorf("%v of %v", v, change.Groups)
 	}
+	if change.First != 1 {
+		t.Error("b has another colour than beside a")
+	}
 	if csv := change.CSV(); csv != "group,series,value,low,high\n\"4,000\",b,50,,\n" {
 		t.Errorf("%q", csv)
+	}
+}
+
+// TestNothingLeft compares repeated steps of which the second leg does not use a resource: the change to 0 has no
+// interval, and is not called one that was not repeated.
+func TestNothingLeft(t *testing.T) {
+	t.Parallel()
+	r, err := Legs([]Leg{leg(t, "a", 0.02, 60, 100), leg(t, "b", 0.02, 60, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := r.Text(); !strings.Contains(text, "-100.0 % (no interval)") || strings.Contains(text, "not repeated") {
+		t.Error(text)
 	}
 }
 

@@ -21,6 +21,9 @@ type Bars struct {
 	Note   string
 	Groups []string
 	Series []Bar
+	// First is the number of the first series' colour: one above 0 lets a series keep the colour that it has in a chart
+	// with more of them.
+	First int
 }
 
 // Bar is one series of bars, with a value for each group. NaN, which stands for a missing value, is not drawn.
@@ -82,7 +85,7 @@ func (b *Bars) draw(on canvas) {
 		}
 	}
 	on.line(left, y.at(0), width-right, y.at(0), roleFaint, false)
-	names := Chart{}
+	names := Chart{first: b.First}
 	for _, s := range b.Series {
 		names.Lines = append(names.Lines, Line{Name: s.Name})
 	}
@@ -101,7 +104,7 @@ func (b *Bars) drawBar(on canvas, y axis, k, g int, x, wide float64) {
 	if ok {
 		title += fmt.Sprintf(" (%s to %s)", Number(low), Number(high))
 	}
-	on.bar(x+1, from, max(1, wide-2), max(0.5, to-from), series(k), title)
+	on.bar(x+1, from, max(1, wide-2), max(0.5, to-from), series(b.First+k), title)
 	if ok {
 		whisker(on, x+wide/2, y.at(low), y.at(high))
 	}

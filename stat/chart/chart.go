@@ -23,6 +23,7 @@ type Chart struct {
 	LimitName string
 	// Moments are marked on the x axis.
 	Moments []Moment
+	first   int // the number of the first colour in the legend
 }
 
 // Moment is an x value at which something happened, such as the end of a server.
@@ -272,7 +273,7 @@ func (c *Chart) legend(on canvas) {
 		if y > height-10 {
 			return // the tables name them all
 		}
-		on.line(at, y-4, at+16, y-4, series(i), false)
+		on.line(at, y-4, at+16, y-4, series(c.first+i), false)
 		on.text(at+21, y, textSize, "start", roleText, string(name), false)
 		at += wide
 	}

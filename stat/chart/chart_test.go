@@ -58,6 +58,13 @@ func TestBars(t *testing.T) {
 	if outside, err := b.Outside(); err != nil || len(outside) > 0 {
 		t.Error(outside, err)
 	}
+	b.First = 1
+	shifted := string(b.SVG())
+	for class, want := range map[string]int{"s0": 0, "s1": 4, "s2": 2} { // bars, and a line of the legend
+		if n := strings.Count(shifted, `class="d `+class+`"`) + strings.Count(shifted, `class="l `+class+`"`); n != want {
+			t.Errorf("%s: %d times, want %d", class, n, want)
+		}
+	}
 	want := "group,series,value,low,high\n\"Server, all\",one,25,20,30\nRouter,one,-5,-9,-1\na task of a long " +
 		"name,one,3,,\n\"Server, all\",two,10,,\n"
 	if got := b.CSV(); got != want {
