@@ -90,7 +90,7 @@ const format = (v) => {
 	if (!Number.isFinite(v)) return "∞";
 	const a = Math.abs(v);
 	if (a >= 1000) return Math.round(v).toLocaleString("en");
-	return Number.isInteger(v) || a >= 100 ? v.toFixed(0) : a >= 10 ? v.toFixed(1) : a === 0 ? "0" : a >= 0.01 ? v.toFixed(2).replace(/\.00$/, "") : v.toPrecision(2);
+	return Number.isInteger(v) || a >= 100 ? v.toFixed(0) : a >= 10 ? v.toFixed(1) : a === 0 ? "0" : a >= 0.1 ? v.toFixed(2).replace(/\.00$/, "") : v.toPrecision(2);
 };
 const span = ([v, l, h]) => h > l ? format(v) + " (" + format(l) + " to " + format(h) + ")" : format(v);
 

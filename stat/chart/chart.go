@@ -337,8 +337,10 @@ func Number(v float64) string {
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	case a == 0:
 		return "0"
-	case a >= 0.01:
+	case a >= 0.1:
 		return strconv.FormatFloat(v, 'f', 2, 64)
+	case a >= 0.01:
+		return strconv.FormatFloat(v, 'f', 3, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 2, 64)
 }
