@@ -98,8 +98,8 @@ func TestScriptFails(t *testing.T) {
 	}
 }
 
-// TestScriptsThatCome runs the scripts that come with the program, where no server is to be stopped: both the text in the
-// program and the file have the functions that they share.
+// TestScriptsThatCome runs the scripts that come with the program, where no server is to be stopped: both the text in
+// the program and the file have the functions that they share.
 func TestScriptsThatCome(t *testing.T) {
 	t.Parallel()
 	for _, name := range scriptNames() {

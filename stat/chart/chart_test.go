@@ -18,8 +18,8 @@ func TestAxes(t *testing.T) {
 			t.Errorf("up to %v: axis to %v in steps of %v", c.hi, a.hi, a.step)
 		}
 	}
-	for v, want := range map[float64]string{0: "0", 0.5: "0.50", 0.0149: "0.015", 0.0051: "0.0051", 12.34: "12.3", 999: "999", 1234: "1,234",
-		1234567: "1.23 M", -1234: "-1,234"} {
+	for v, want := range map[float64]string{0: "0", 0.5: "0.50", 0.0149: "0.015", 0.0051: "0.0051",
+		12.34: "12.3", 999: "999", 1234: "1,234", 1234567: "1.23 M", -1234: "-1,234"} {
 		if got := Number(v); got != want {
 			t.Errorf("%v is %q", v, got)
 		}
@@ -61,7 +61,8 @@ func TestBars(t *testing.T) {
 	b.First = 1
 	shifted := string(b.SVG())
 	for class, want := range map[string]int{"s0": 0, "s1": 4, "s2": 2} { // bars, and a line of the legend
-		if n := strings.Count(shifted, `class="d `+class+`"`) + strings.Count(shifted, `class="l `+class+`"`); n != want {
+		n := strings.Count(shifted, `class="d `+class+`"`) + strings.Count(shifted, `class="l `+class+`"`)
+		if n != want {
 			t.Errorf("%s: %d times, want %d", class, n, want)
 		}
 	}
