@@ -322,7 +322,7 @@ func compared(legs []compare.Leg, all []*record.Run) (*compare.Report, error) {
 
 // conclusions returns what follows from the configurations beside their comparison: scaling, where they differ in
 // processors or partitions; the roles of a cluster, where they are document 004's four; and how well one half of the
-// runs predicts the other, where there are enough numbers of users.
+// runs predicts the other, or why it does not, where there are three numbers of users.
 func conclusions(cells []study.Cell, legs []compare.Leg) (out []page.Section) {
 	usable := make([][]point.Point, len(legs))
 	for i := range legs {
@@ -347,18 +347,27 @@ func conclusions(cells []study.Cell, legs []compare.Leg) (out []page.Section) {
 		Head: []string{"configuration", "active users", "cores predicted", "cores measured", "within"}}
 	for i := range usable {
 		list, err := size.CrossCheck(usable[i])
-		if err != nil {
-			continue // too few numbers of users or repeats
+		if err != nil && manyUsers(usable[i]) {
+			predictions.List = append(predictions.List, fmt.Sprintf("%s: no answer: %v", legs[i].Name, err))
 		}
 		for _, x := range list {
 			predictions.Rows = append(predictions.Rows, []string{legs[i].Name, fmt.Sprintf("%.0f", x.Load),
 				size.Precise(x.Predicted), fmt.Sprintf("%.3g", x.Measured), fmt.Sprint(x.Within)})
 		}
 	}
-	if len(predictions.Rows) > 0 {
+	if len(predictions.Rows)+len(predictions.List) > 0 {
 		out = append(out, predictions)
 	}
 	return out
+}
+
+// manyUsers reports whether points are of so many numbers of users that a prediction is expected.
+func manyUsers(points []point.Point) bool {
+	seen := map[int]bool{}
+	for i := range points {
+		seen[points[i].Users] = true
+	}
+	return len(seen) >= 3
 }
 
 // scaled returns how configurations scale with processors or partitions, nothing if these are the same in all. If two

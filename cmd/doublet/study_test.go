@@ -229,6 +229,13 @@ func TestConclusions(t *testing.T) {
 		!strings.Contains(got, "predicts the other") || !strings.Contains(got, "true") {
 		t.Error(got)
 	}
+	flat := legs[3].Points[0].Use
+	for i := range legs[3].Points {
+		legs[3].Points[i].Use = flat
+	}
+	if got := text(cells); !strings.Contains(got, "four: no answer: ") || strings.Contains(got, "three: no answer") {
+		t.Error(got)
+	}
 	for i := range legs {
 		legs[i].Points = slices.DeleteFunc(legs[i].Points, func(p point.Point) bool { return p.Users != 200 })
 	}
