@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { browser, counts, deliver, inChromium, open, row, signIn } from "./world.mjs";
+import { jmap } from "./objects.mjs";
+import { browser, counts, deliver, inChromium, open, row, settled, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -34,14 +35,6 @@ async function fill(page, name, subject) {
   await page.waitForSelector(".toast:has-text('moved to')");
   await row(page, subject).waitFor({ state: "detached" });
 }
-
-const settled = (page) => page.waitForFunction(() => new Promise((resolve) => {
-  const opening = indexedDB.open("doublet:bob@example.com");
-  opening.onsuccess = () => {
-    const all = opening.result.transaction("outbox").objectStore("outbox").count();
-    all.onsuccess = () => { opening.result.close(); resolve(all.result === 0); };
-  };
-}));
 
 test("a folder that is deleted is in Trash with its mail, comes back by undo, and ends only there, after a question", async () => {
   const page = await open();
@@ -107,7 +100,7 @@ test("a folder that is deleted is in Trash with its mail, comes back by undo, an
   await settled(page);
   await page.reload();
   await page.waitForSelector(".list .bar h2:has-text('Trash')");
-  assert.equal(await page.locator(".folder:has-text('Deleted plans')").count(), 0);
+  await counts(page.locator(".folder:has-text('Deleted plans')"), 0);
 
   // A message that was emptied is restored. Its folder is gone, so it comes to the inbox.
   await page.click(".list .recover >> text=Recover deleted messages");
@@ -143,6 +136,29 @@ test("a folder is deleted, and brought back, without a network too", inChromium(
   assert.deepEqual(page.wrong, []);
 });
 
+test("a folder that was deleted is in Trash, too, when the page goes while the browser still keeps the folders", async () => {
+  const page = await open();
+  await page.addInitScript(() => {
+    const transaction = IDBDatabase.prototype.transaction;
+    IDBDatabase.prototype.transaction = function (names, mode) {
+      const tx = transaction.call(this, names, mode);
+      const hears = (fn) => { if (!window.holding) tx.addEventListener("complete", fn); };
+      if (mode === "readwrite" && names.includes("mailboxes")) Object.defineProperty(tx, "oncomplete", { set: hears });
+      return tx;
+    };
+  });
+  await signIn(page, "bob");
+  await make(page, "Gone at once");
+  await page.evaluate(() => (window.holding = true)); // the page does not hear that the folders are kept
+  await choose(page, "Gone at once", "Delete folder");
+  await page.waitForSelector(".folder[data-depth='1']:has-text('Gone at once')");
+  await settled(page);
+  await page.close();
+  const [{ list }] = await jmap("bob", ["Mailbox/get", { ids: null }]);
+  assert.equal(list.find((m) => m.name === "Gone at once").parentId, list.find((m) => m.role === "trash").id);
+  assert.deepEqual(page.wrong, []);
+});
+
 test("mail in Trash is destroyed after a question alone", async () => {
   const page = await open();
   await signIn(page, "bob");
@@ -159,7 +175,7 @@ test("mail in Trash is destroyed after a question alone", async () => {
   await page.waitForSelector("dialog >> text=for good? This cannot be undone.");
   await page.click("dialog .danger");
   await page.waitForSelector(".toast:has-text('deleted for good')");
-  assert.equal(await row(page, "Ends in Trash").count(), 0);
+  await counts(row(page, "Ends in Trash"), 0);
   assert.deepEqual(page.wrong, []);
 });
 
@@ -183,7 +199,9 @@ test("a change that the server refuses is undone on the screen", inChromium("bod
   const subject = await first.locator(".subject").textContent();
   const flagged = await first.locator(".flag").count();
   await page.keyboard.press("Home");
+  const asked = page.waitForResponse((r) => (r.request().postData() ?? "").includes('"Email/set"'));
   await page.keyboard.press("s");
+  await asked;
   await page.waitForSelector(".toast:has-text('Not today.')");
   await page.waitForFunction(([s, n]) => [...document.querySelectorAll(".row")].find((r) => r.querySelector(".subject").textContent === s)?.querySelectorAll(".flag").length === n, [subject, flagged]);
   assert.deepEqual(page.wrong, []);

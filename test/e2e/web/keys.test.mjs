@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, boxOf, browser, deliver, open, row, signIn } from "./world.mjs";
+import { barriers, boxOf, browser, deliver, kept, open, row, signIn, until } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -11,6 +11,14 @@ const title = (page, text) => page.waitForSelector(`.list .bar h2:has-text('${te
 const press = async (page, ...keys) => {
   for (const k of keys) await page.keyboard.press(k);
 };
+/** Waits until a page has asked nothing for a second. */
+async function quiet(page) {
+  let last = Date.now();
+  const heard = () => (last = Date.now());
+  for (const event of ["request", "requestfinished", "requestfailed"]) page.on(event, heard);
+  await until(() => Date.now() - last > 1000);
+  for (const event of ["request", "requestfinished", "requestfailed"]) page.off(event, heard);
+}
 const gone = (page, subject) => page.waitForFunction((s) => ![...document.querySelectorAll(".row .subject")].some((x) => x.textContent === s), subject);
 
 test("Gmail's keys lead through an hour of mail", async () => {
@@ -212,9 +220,11 @@ test("buttons say their keys; beside a list in 1024 pixels folders have names, a
 test("one flag costs one request, and the change is not fetched again", async () => {
   await send("Costs little");
   const page = await open();
+  const alarms = page.waitForResponse((r) => (r.request().postData() ?? "").includes('"Task/query"')); // the last of what is read behind the list
   await signIn(page, "bob");
   await row(page, "Costs little").waitFor();
-  await page.waitForTimeout(1500); // the newest messages have been fetched for offline work
+  await Promise.all([kept(page), alarms]);
+  await quiet(page);
   const asked = [];
   page.on("requestfinished", (r) => {
     const body = r.postData() ?? "";
@@ -234,6 +244,7 @@ test("an answer that is older than a flag does not take it away", async () => {
   const page = await open();
   await signIn(page, "bob");
   await row(page, "Flagged meanwhile").waitFor();
+  await kept(page); // it is listed while the answer is on its way
   // The next answer with rows was given before the flag was set, and comes after the server has confirmed the flag.
   let release;
   const held = new Promise((done) => (release = done));
@@ -264,14 +275,44 @@ test("an answer that is older than a flag does not take it away", async () => {
   assert.deepEqual(page.wrong, []);
 });
 
+test("a message that comes while the list is on its way is listed, and stays", async () => {
+  const page = await open({ worker: false });
+  await signIn(page, "bob");
+  await kept(page);
+  let release, asked = false, answered = false;
+  const held = new Promise((done) => (release = done));
+  await page.route("**/jmap/**", async (route) => {
+    if (!(route.request().postData() ?? "").includes('"Email/query"') || asked) return route.continue();
+    asked = true;
+    const response = await route.fetch();
+    answered = true;
+    await held;
+    return route.fulfill({ response });
+  });
+  await press(page, "g", "i");
+  await until(() => answered);
+  await send("Came meanwhile");
+  await row(page, "Came meanwhile").waitFor();
+  await page.evaluate(() => {
+    globalThis.lost = 0;
+    new MutationObserver(() => { if (!document.querySelector(".list").textContent.includes("Came meanwhile")) globalThis.lost++; }).observe(document.querySelector(".list"), { subtree: true, childList: true, characterData: true });
+  });
+  const late = page.waitForResponse((r) => (r.request().postData() ?? "").includes('"Email/query"'));
+  release();
+  await (await late).finished();
+  await send("Came behind it");
+  await row(page, "Came behind it").waitFor();
+  assert.equal(await page.evaluate(() => globalThis.lost), 0);
+  assert.deepEqual(page.wrong, []);
+});
+
 test("what is typed while the palette is loaded for the first time counts, Enter too", async () => {
   const page = await open({ worker: false });
   let held;
   await page.route("**/assets/palette-*.js", (route) => { held = route; });
   await signIn(page, "bob");
   await press(page, "Control+k");
-  for (let i = 0; !held && i < 100; i++) await page.waitForTimeout(20);
-  assert.ok(held);
+  await until(() => held);
   await page.keyboard.type("settx");
   await press(page, "Backspace");
   await held.continue();
@@ -285,7 +326,7 @@ test("what is typed while the palette is loaded for the first time counts, Enter
   await other.route("**/assets/palette-*.js", (route) => { held = route; });
   await signIn(other, "bob");
   await press(other, "Control+k");
-  for (let i = 0; !held && i < 100; i++) await other.waitForTimeout(20);
+  await until(() => held);
   await other.keyboard.type("settings");
   await press(other, "Enter");
   await held.continue();

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, browser, deliver, open, row, signIn } from "./world.mjs";
+import { barriers, browser, deliver, open, row, signIn, until } from "./world.mjs";
 
 after(() => browser.close());
 const run = Date.now();
@@ -31,8 +31,6 @@ const off = (page, name) => page.waitForSelector(`.rule-list .off [aria-label="E
 async function script(page, text) {
   await settings(page);
   await page.click(".rules .button:has-text('Edit as text')");
-  await page.waitForSelector(".script textarea");
-  await page.waitForLoadState("networkidle");
   await page.fill(".script textarea", text);
   await page.waitForSelector(".script-said .quiet");
   await page.click(".script .button.primary");
@@ -126,6 +124,36 @@ test("rules are switched, ordered by buttons and by dragging, edited and deleted
   assert.deepEqual(page.wrong, []);
 });
 
+test("rules that are moved while the move before is on its way are where both have put them", async () => {
+  const page = await enter({ worker: false });
+  await script(page, ["A", "B", "C"].map((n) => `# rule:[${n}]\nif header :contains "subject" "${n} subject" { discard; }\n`).join(""));
+  let go, asked = 0;
+  const gone = new Promise((done) => (go = done));
+  await page.route("**/jmap/api", async (route) => {
+    if ((route.request().postData() ?? "").includes('"SieveRules/set"') && asked++ === 0) await gone;
+    return route.continue();
+  });
+  const order = (...names) => until(async () => (await rules(page)).join() === names.join());
+  await page.click(".rule-list [aria-label='Move down: A']");
+  await order("B", "A", "C");
+  await until(() => asked === 1);
+  await page.evaluate(() => {
+    window.seen = new Set();
+    const look = () => window.seen.add([...document.querySelectorAll(".rule-list strong")].map((s) => s.textContent).join());
+    new MutationObserver(look).observe(document.querySelector(".rule-list"), { subtree: true, childList: true, characterData: true });
+  });
+  await page.click(".rule-list [aria-label='Move down: A']");
+  await order("B", "C", "A");
+  const stored = page.waitForResponse(async (r) => (r.request().postData() ?? "").includes('"SieveRules/get"') && (await r.text()).search(/"name":"C"/) < (await r.text()).search(/"name":"A"/));
+  go();
+  await stored;
+  assert.equal(asked, 2);
+  assert.deepEqual(await page.evaluate(() => [...window.seen]), ["B,C,A"]);
+  await settings(page);
+  await order("B", "C", "A");
+  assert.deepEqual(page.wrong, []);
+});
+
 test("a script of somebody else stays whole, and is edited as text", async () => {
   const page = await enter();
   await script(page, `require ["vacation", "fileinto"];\n# mine\nif not header :contains "subject" "x" {\n  vacation "I am away.";\n}\n# rule:[Mine]\nif header :contains "subject" "mine" { fileinto "Archive"; }\n`);
@@ -146,8 +174,9 @@ test("a script of somebody else stays whole, and is edited as text", async () =>
   assert.deepEqual(await barriers(page), []);
   await page.click(".script-said .link");
   assert.equal(await page.evaluate(() => { const a = document.querySelector(".script textarea"); return a.value.slice(a.selectionStart, a.selectionEnd); }), "explode;");
+  const refused = page.waitForResponse((r) => (r.request().postData() ?? "").includes('"SieveScript/set"'));
   await page.click(".script .button.primary");
-  await page.waitForTimeout(300);
+  await refused;
   await page.click(".script .button:has-text('Cancel')");
   assert.deepEqual(await rules(page), ["Rule 1", "Mine"]);
   // A part that no form shows is edited as text.
@@ -172,7 +201,7 @@ test("rules that another program changed meanwhile are not overwritten", async (
   await script(other, "# rule:[Three]\nif true { keep; }\n");
   await page.fill(".script textarea", "# rule:[Four]\nif true { keep; }\n");
   await page.click(".script .button.primary");
-  await page.waitForSelector(".toast:has-text('changed elsewhere')");
+  await page.waitForSelector(".toast:has-text('The script was changed elsewhere')");
   await settings(other);
   await other.waitForSelector(".rule-list strong:has-text('Three')");
   await page.click(".script .button.primary");

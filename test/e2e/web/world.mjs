@@ -4,7 +4,7 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { createConnection } from "node:net";
+import { createConnection, createServer } from "node:net";
 import { afterEach } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import playwright from "playwright-core";
@@ -110,7 +110,7 @@ export function deliver(from, to, text) {
 /** Waits until a locator finds n elements: the last of them may come a moment after the first. */
 export async function counts(where, n) {
   let found = await where.count();
-  for (let i = 0; i < 150 && found !== n; i++) {
+  for (let i = 0; i < 150 * slow && found !== n; i++) {
     await new Promise((done) => setTimeout(done, 100));
     found = await where.count();
   }
@@ -131,7 +131,7 @@ export async function boxOf(where) {
 /** Waits until what a function looks at is so. */
 export async function until(what) {
   let so = await what();
-  for (let i = 0; i < 200 && !so; i++) {
+  for (let i = 0; i < 200 * slow && !so; i++) {
     await new Promise((done) => setTimeout(done, 100));
     so = await what();
   }
@@ -157,7 +157,7 @@ export const keptIn = (page, user, store) => page.evaluate(([name, store]) => ne
 /** Waits until what a function looks at is as expected: a page shows what the server is told in a moment. */
 export async function becomes(look, expected) {
   let found = await look();
-  for (let i = 0; i < 200 && !isDeepStrictEqual(found, expected); i++) {
+  for (let i = 0; i < 200 * slow && !isDeepStrictEqual(found, expected); i++) {
     await new Promise((done) => setTimeout(done, 100));
     found = await look();
   }
@@ -169,6 +169,25 @@ export async function sameDay() {
   const left = 86_400_000 - (Date.now() % 86_400_000);
   if (left < 90_000) await new Promise((done) => setTimeout(done, left));
 }
+
+/** Waits until the server has been told all that somebody did on a page. */
+export const settled = (page, user = "bob") => until(async () => Object.keys(await keptIn(page, user, "outbox")).length === 0);
+
+/**
+ * Waits until the browser keeps what it keeps for work offline: the beginnings of the folders that were shown, and the newest messages
+ * of each. Until then it reads them from the server.
+ */
+export const kept = (page, user = "bob") => until(async () => {
+  const lists = Object.values(await keptIn(page, user, "lists")), messages = await keptIn(page, user, "messages"), rows = await keptIn(page, user, "rows");
+  return lists.length > 0 && lists.every((ids) => ids.every((id) => id in rows) && ids.slice(0, 50).every((id) => id in messages || rows[id].size >= 500_000));
+});
+
+const ports = (process.env.PORTS ?? "").split(" ").filter(Boolean);
+
+/** A port for a server of a test: of those that are kept for it until it ends, else one that is free now. */
+export const freePort = async () => ports.shift() ?? new Promise((resolve) => {
+  const s = createServer().listen(0, "127.0.0.1", () => { const { port } = s.address(); s.close(() => resolve(port)); });
+});
 
 /** What axe finds that keeps somebody out (WCAG 2.2 A and AA). */
 export async function barriers(page) {

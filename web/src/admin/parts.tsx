@@ -115,16 +115,18 @@ export function useLive<T>(verb: string, args: () => object, seconds: number): {
   const read = useRef<() => void>(() => undefined);
   useEffect(() => {
     let over = false;
+    let last = 0;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const turn = async () => {
+      const mine = ++last; // an answer that a later turn did not wait for is of before
       clearTimeout(timer);
       try {
         const got = await run<T>(verb, args());
-        if (over) return;
+        if (over || mine !== last) return;
         value.value = got;
         error.value = null;
       } catch (e) {
-        if (over) return;
+        if (over || mine !== last) return;
         if (e instanceof Refusal) error.value = e;
       }
       if (seconds > 0) timer = setTimeout(() => void (document.hidden ? (timer = setTimeout(() => void turn(), 1000)) : turn()), seconds * 1000);

@@ -25,7 +25,7 @@ export function Queue() {
     return () => clearInterval(timer);
   }, []);
   const tabs = [["messages", ta("messagesTab")], ["destinations", ta("destinations")], ["trace", ta("trace")]] as const;
-  const act = (verb: string, ids: string[]) => void doing(async () => {
+  const act = (verb: string, ids: string[]) => doing(async () => {
     let last = "";
     for (const x of ids) last = (await run<{ done: string }>(verb, { id: x })).done;
     chosen.value = new Set();
@@ -49,10 +49,10 @@ export function Queue() {
         </div>
         {many.length > 0 && <div class="tools chosen" role="toolbar" aria-label={ta("selectedCount", many.length)}>
           <strong>{ta("selectedCount", many.length)}</strong><span class="grow" />
-          <button class="button" onClick={() => act("queue retry", many)}>{ta("retry")}</button>
-          <button class="button" onClick={() => act("queue hold", many)}>{ta("hold")}</button>
-          <button class="button" onClick={() => act("queue release", many)}>{ta("release")}</button>
-          <button class="button danger" onClick={() => ask(ta("dropAsk"), ta("dropText"), ta("drop"), () => act("queue drop", many))}>{ta("drop")}</button>
+          <button class="button" onClick={() => void act("queue retry", many)}>{ta("retry")}</button>
+          <button class="button" onClick={() => void act("queue hold", many)}>{ta("hold")}</button>
+          <button class="button" onClick={() => void act("queue release", many)}>{ta("release")}</button>
+          <button class="button danger" onClick={() => ask(ta("dropAsk"), ta("dropText"), ta("drop"), () => void act("queue drop", many))}>{ta("drop")}</button>
         </div>}
         <div class="lines-box" aria-busy={pages.state.value === "loading"}>
           {pages.items.value.length === 0 && (pages.state.value === "loading" ? <Ghosts /> : <Empty icon="queue" title={from.value || to.value || state.value ? ta("nothingFound") : ta("queueEmpty")} text={ta("queueEmptyHint")} />)}
@@ -107,7 +107,7 @@ function Trace({ start }: { start: string }) {
   );
 }
 
-function One({ id, act, trace }: { id: string; act: (verb: string, ids: string[]) => void; trace: () => void }) {
+function One({ id, act, trace }: { id: string; act: (verb: string, ids: string[]) => Promise<unknown>; trace: () => void }) {
   const message = useSignal<Queued | null>(null);
   const close = () => leave("queue", id);
   const turn = useRef(0);
@@ -127,10 +127,10 @@ function One({ id, act, trace }: { id: string; act: (verb: string, ids: string[]
   if (!q) return <p class="loading" aria-busy="true">{ta("loading")}</p>;
   const held = q.state === "held";
   const then = (verb: string) => {
-    act(verb, [id]);
     const mine = ++turn.current;
+    const done = act(verb, [id]);
     if (verb === "queue drop") close();
-    else setTimeout(() => { if (mine === turn.current) load(); }, 400);
+    else void done.then(() => setTimeout(() => { if (mine === turn.current) load(); }, 400));
   };
   return (
     <div class="detail">

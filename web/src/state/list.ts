@@ -53,6 +53,7 @@ export async function show(where: Place): Promise<void> {
   if (place.value.search !== where.search) understood.value = null;
   place.value = where;
   answered = null;
+  taken.clear();
   const keptIds = where.search || where.view ? undefined : await db.get<Id[]>("lists", `${account.value}:${where.mailbox}`);
   if (place.value !== where || answered === where) return; // sync was quicker
   const gone = takenAway(where);
@@ -70,7 +71,11 @@ byThread.subscribe((on) => {
   if (where.mailbox) void show(where);
 });
 
-const asked = new Set<string>();
+/** The windows under way, each with the number of the last read of it; and those that were shown, with that of the read. */
+const asked = new Map<string, number>();
+const taken = new Map<string, number>();
+let reads = 0;
+const keyOf = (where: Place, from: number) => `${where.mailbox} ${where.search} ${where.view ?? ""} ${from}`;
 /** The number of windows under way: a dragged scrollbar passes hundreds that nobody looks at. */
 const atOnce = 2;
 
@@ -78,7 +83,7 @@ const atOnce = 2;
 export async function loadWindow(position: number, again = false): Promise<void> {
   const from = Math.floor(position / windowSize) * windowSize;
   if (!again && (asked.size >= atOnce || list.value.ids[position] !== undefined)) return;
-  await loadWindows([from], () => false);
+  await loadWindows([from], () => false, again);
 }
 
 /** A window as the server answered it. */
@@ -90,19 +95,22 @@ interface Window {
 
 /**
  * Reads windows in one request, and shows them at once. Where moved tells that entries have come or gone, those of other
- * windows are not where they were: they are read again when they come into sight. False: the server refused for now.
+ * windows are not where they were: they are read again when they come into sight. Windows under way are read if again is set: their
+ * answer may be of before. False: the server refused for now.
  */
-export async function loadWindows(froms: number[], moved: () => boolean): Promise<boolean> {
+export async function loadWindows(froms: number[], moved: () => boolean, again: boolean): Promise<boolean> {
   const where = place.value;
-  const keyOf = (from: number) => `${where.mailbox} ${where.search} ${where.view ?? ""} ${from}`;
-  const list_ = froms.filter((from) => !asked.has(keyOf(from)));
+  const list_ = froms.filter((from) => again || !asked.has(keyOf(where, from)));
   if (list_.length === 0) return true;
-  for (const from of list_) asked.add(keyOf(from));
+  const mine = ++reads;
+  for (const from of list_) asked.set(keyOf(where, from), mine);
   const total = list.value.total;
   try {
     const done = await attempt(async () => {
       const { answers, gone, since } = await readWindows(where, list_);
-      if (place.value === where) takeWindows(where, list_.map((from) => windowOf(answers, from, gone)), answers, since, (now) => moved() || now !== total);
+      const newer = place.value === where ? list_.filter((from) => (taken.get(keyOf(where, from)) ?? 0) < mine) : [];
+      for (const from of newer) taken.set(keyOf(where, from), mine);
+      if (newer.length > 0) takeWindows(where, newer.map((from) => windowOf(answers, from, gone)), answers, since, (now) => moved() || now !== total);
       return true;
     });
     if (!done && place.value === where) await showKept(where);
@@ -112,7 +120,7 @@ export async function loadWindows(froms: number[], moved: () => boolean): Promis
     if (place.value === where) list.value = { ...list.value, state: e instanceof Error ? e.message : String(e) };
     return !(e instanceof Refused) || e.later === undefined;
   } finally {
-    for (const from of list_) asked.delete(keyOf(from));
+    for (const from of list_) if (asked.get(keyOf(where, from)) === mine) asked.delete(keyOf(where, from));
   }
 }
 

@@ -191,6 +191,7 @@ async function syncOnce(known?: Changes): Promise<boolean> {
   const isHere = (id: Id) => !!rows.value.get(id)?.mailboxIds[where.mailbox];
   let created: Id[] = [];
   let moved = false;
+  let changed = false;
   for (;;) {
     if (account.value !== accountId) return true; // another one was opened meanwhile
     takeFolders(answers);
@@ -198,6 +199,7 @@ async function syncOnce(known?: Changes): Promise<boolean> {
     const came = changes["created"] as Id[];
     const updated = own ? [] : [...came, ...(changes["updated"] as Id[]).filter((id) => rows.value.has(id))];
     created = created.concat(came);
+    changed ||= answers.has("all") || came.length + (changes["updated"] as Id[]).length + (changes["destroyed"] as Id[]).length > 0;
     const were = updated.filter(isHere);
     if (updated.length > 0) {
       const { answer, since } = await asking(() => client.calls([
@@ -217,7 +219,7 @@ async function syncOnce(known?: Changes): Promise<boolean> {
   const inbox = byRole("inbox")?.id;
   const fresh = created.flatMap((id) => rows.value.get(id) ?? []).filter((r) => inbox && r.mailboxIds[inbox] && !r.keywords["$seen"]);
   if (fresh.length > 0) arrived(fresh);
-  return (!lists && list.value.state === "ready") || loadWindows(inSight(), () => moved && place.value === where);
+  return (!lists && list.value.state === "ready") || loadWindows(inSight(), () => moved && place.value === where, changed);
 }
 
 /** The server cannot tell what changed: what is in memory is forgotten, lists are read anew. */

@@ -17,8 +17,10 @@ import { account, attempt, client } from "./session";
 /** Changes folders: on the screen at once, at the server as soon as it answers. Returns the key of the intention. */
 async function changeFolders(update: Record<Id, FolderPatch>, destroy: Id[] = []): Promise<string> {
   mailboxes.value = changed(mailboxes.value, { update, destroy });
+  // It waits from the moment in which the screen shows it: a page that goes then loses nothing.
+  const intended = intend({ kind: "folders", account: account.value, update, destroy });
   await db.put("mailboxes", account.value, [...mailboxes.value.values()]);
-  return (await intend({ kind: "folders", account: account.value, update, destroy })).key;
+  return (await intended).key;
 }
 
 const patchOf = (m: Mailbox): FolderPatch => ({ name: m.name, parentId: m.parentId });

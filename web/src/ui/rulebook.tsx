@@ -18,37 +18,48 @@ import { ScriptEditor } from "./rulescript";
 const reason = (e: unknown) => (e instanceof Error ? e.message : String(e));
 
 /** Reads the rules into a signal, and says it where that fails. */
-function useBook(): { book: Signal<Book | null>; read: () => Promise<void>; write: (rules: Rule[]) => Promise<boolean> } {
+function useBook(): { book: Signal<Book | null>; read: (shows?: boolean) => Promise<void>; write: (rules: Rule[]) => Promise<boolean> } {
   const book = useSignal<Book | null>(null);
-  const read = async () => {
+  /** The rules as the server has them. */
+  const stored = useRef<Book | null>(null);
+  /** The last change, and the number of changes that are not stored yet. */
+  const last = useRef<Promise<boolean>>(Promise.resolve(true));
+  const under = useRef(0);
+  const read = async (shows = true) => {
     try {
       const found = await readRules();
-      if (found) book.value = found;
-      else say(t("cannotReach"));
+      if (!found) return void say(t("cannotReach"));
+      stored.current = found;
+      if (shows) book.value = found;
     } catch (e) {
       say(t("refusedByServer", reason(e)));
     }
   };
-  const write = async (rules: Rule[]) => {
-    const was = book.value;
-    if (!was) return false;
-    book.value = { ...was, rules };
+  const store = async (rules: Rule[]) => {
     let done: Awaited<ReturnType<typeof writeRules>>;
     try {
-      done = await writeRules(rules, was.state);
+      done = await writeRules(rules, stored.current!.state);
     } catch (e) {
-      book.value = was;
+      book.value = stored.current;
       say(tu("ruleRefused", reason(e)), undefined, 12);
       return false;
     }
     if (done === "offline") {
-      book.value = was;
+      book.value = stored.current;
       say(t("cannotReach"));
       return false;
     }
-    await read();
+    await read(done === "changed" || under.current === 1);
     if (done === "changed") say(tu("rulesChanged"));
     return done === "stored";
+  };
+  const write = async (rules: Rule[]) => {
+    if (!book.value) return false;
+    book.value = { ...book.value, rules };
+    // A change is stored behind the one before, on which it builds: without that one it is none.
+    const before = under.current++ > 0 ? last.current : Promise.resolve(true);
+    last.current = before.then((is) => is && store(rules));
+    return last.current.finally(() => under.current--);
   };
   useEffect(() => void read(), []);
   return { book, read, write };
@@ -70,7 +81,7 @@ export function Rules() {
     <section class="rules">
       <h3>{tu("rules")}</h3>
       <p class="quiet">{tu("rulesHint")}</p>
-      {b.scriptId && !b.isActive && <p class="said">{tu("rulesOff", b.name ?? "")} <button class="button" onClick={() => void activate(b.scriptId!).then(read)}>{tu("rulesTurnOn")}</button></p>}
+      {b.scriptId && !b.isActive && <p class="said">{tu("rulesOff", b.name ?? "")} <button class="button" onClick={() => void activate(b.scriptId!).then(() => read())}>{tu("rulesTurnOn")}</button></p>}
       {b.rules === null && <p class="said" role="alert">{tu("rulesBroken", b.name ?? "")}</p>}
       {at === null ? <List rules={rules} write={write} edit={(i) => (editing.value = i)} /> : (
         <RuleEditor key={at} rule={rules[at] ?? newRule()} done={async (r) => {
