@@ -62,7 +62,9 @@ func browsePart(t *testing.T, from, to string) {
 			files = append(files, name)
 		}
 	}
-	browse(t, 12*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"]}, files...)
+	browse(t, 12*time.Minute, []string{"WEB=http://127.0.0.1:" + s.Port["http"], "SMTP=" + s.Port["smtp"],
+		// setup.test.mjs opens its doors long after it has chosen them.
+		"PORTS=" + strings.Join(program.FreePorts(t, 5), " ")}, files...)
 }
 
 // inFirefox lists the files that run in Firefox too: doc/testing.md says why others do not.
@@ -114,11 +116,12 @@ func TestBrowserFailover(t *testing.T) {
 	one.deliver("alone")
 	one.sees(curl, "alone")
 	two.sees(curl, "alone")
-	browse(t, time.Minute, []string{"WEB=http://127.0.0.1:" + one.Port["http"], "SMTP=" + one.Port["smtp"],
+	browse(t, 4*time.Minute, []string{"WEB=http://127.0.0.1:" + one.Port["http"], "SMTP=" + one.Port["smtp"],
 		"ADMIN=admin"}, "members.mjs")
 	browse(t, 4*time.Minute, []string{
 		"WEB=http://" + before(t, "127.0.0.1:"+one.Port["http"], "127.0.0.1:"+two.Port["http"]),
 		"SMTP=" + two.Port["smtp"], "VICTIM=" + strconv.Itoa(one.Cmd.Process.Pid),
+		"MATE=http://127.0.0.1:" + two.Port["http"],
 	}, "failover.mjs")
 	two.sees(curl, "alone", "Through a death") // once
 }
@@ -200,7 +203,7 @@ func browse(t *testing.T, limit time.Duration, environ []string, files ...string
 	defer stop()
 	cmd := exec.CommandContext(ctx, paths[0], append([]string{"--test", "--test-reporter=spec", "--test-concurrency=1"},
 		files...)...)
-	cmd.Dir = "web"
+	cmd.Dir, cmd.WaitDelay = "web", 10*time.Second // browsers outlive a node that was killed, and have its output
 	cmd.Env = append(append(os.Environ(), "CHROMIUM="+paths[1], "DOUBLET="+doublet), environ...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

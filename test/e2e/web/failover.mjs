@@ -2,9 +2,19 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { browser, open, row } from "./world.mjs";
+import { browser, open, row, until } from "./world.mjs";
 
 after(() => browser.close());
+
+/** The texts of the drafts that the mate has. */
+async function draftsOfMate() {
+  const headers = { Authorization: `Basic ${Buffer.from("anna:secret").toString("base64")}`, "Content-Type": "application/json" };
+  const session = await (await fetch(`${process.env.MATE}/jmap/session`, { headers })).json();
+  const accountId = session.primaryAccounts["urn:ietf:params:jmap:mail"];
+  const body = JSON.stringify({ using: Object.keys(session.capabilities), methodCalls: [["Email/query", { accountId, filter: { hasKeyword: "$draft" } }, "q"], ["Email/get", { accountId, "#ids": { resultOf: "q", name: "Email/query", path: "/ids" }, properties: ["preview"] }, "g"]] });
+  const answer = await (await fetch(`${process.env.MATE}/jmap/api`, { method: "POST", headers, body })).json();
+  return answer.methodResponses[1][1].list.map((e) => e.preview);
+}
 
 const signInAs = async (page) => {
   await page.fill("input[name=user]", "anna");
@@ -25,7 +35,7 @@ test("the server dies: it is said, a mate goes on, the draft is there and is sen
   await page.click(".writer .ProseMirror");
   await page.keyboard.type("Before");
   await page.waitForSelector(".writer >> text=Draft saved");
-  await page.waitForTimeout(1000); // the mate has it
+  await until(async () => (await draftsOfMate()).some((text) => text.includes("Before")));
   await page.keyboard.type(", in the last second");
   process.kill(Number(process.env.VICTIM), "SIGKILL");
   const again = page.locator("dialog.gate-again[open]");

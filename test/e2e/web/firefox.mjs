@@ -69,7 +69,7 @@ test("a search finds, marks what it found, and keys lead on", async () => {
 test("the calendar and the settings open, by address too", async () => {
   const page = await enter();
   await page.goto(`${base}/calendar/week/2026-11-26`);
-  await page.waitForSelector(".calendar-bar h1");
+  await page.locator(".shelves li").first().waitFor(); // the page listens to keys
   await page.keyboard.press("m");
   await page.waitForURL(/\/calendar\/month\//);
   await page.goBack();

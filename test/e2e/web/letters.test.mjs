@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { after, test } from "node:test";
-import { boxOf, browser, deliver, open, row, signIn } from "./world.mjs";
+import { boxOf, browser, deliver, open, row, signIn, until } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -55,7 +55,10 @@ const shown = (page) => page.evaluate((layout) => {
 test("letters of big senders are shown as the browser shows them, in no more than the column", { timeout: 120_000 }, async () => {
   const page = await enter({ width: 1440 });
   const raw = await open();
+  const listed = async () => Number(await page.getAttribute(".rows", "aria-rowcount"));
+  const before = await listed();
   for (const name of letters) await send(`${name} ${run}`, source(name));
+  await until(async () => (await listed()) === before + letters.length); // rows move until then
   for (const name of letters) {
     await show(page, `${name} ${run}`);
     const s = await shown(page);
@@ -138,7 +141,7 @@ test("keys go on to work after a press into a message, and its text can be selec
   await body.locator("p").dblclick({ position: { x: 12, y: 8 } });
   assert.equal(await page.evaluate(() => document.activeElement.tagName), "IFRAME");
   await page.keyboard.press("Control+c");
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^word ?$/);
+  await until(async () => /^word ?$/.test(await page.evaluate(() => navigator.clipboard.readText())));
   await page.keyboard.press("s");
   await page.locator(".tool[aria-pressed=true]").waitFor(); // flagged
   await page.keyboard.press("j");
@@ -177,7 +180,7 @@ test("links show where they lead, by the pointer and by the keyboard; one that n
   await links.nth(0).focus();
   await page.keyboard.press("Enter");
   const [opened] = await Promise.all([page.context().waitForEvent("page"), asked.getByRole("button", { name: "Open link" }).click()]);
-  while (page.foreign.length === 0) await page.waitForTimeout(20);
+  await until(() => page.foreign.length > 0);
   assert.deepEqual(page.foreign, ["https://evil.example/login"]);
   await opened.close();
 });
@@ -225,7 +228,7 @@ test("pictures of a sender are shown always when that is asked for, and no longe
   await page.waitForFunction(() => document.querySelector(".mail iframe")?.src.endsWith("pictures=1"));
   await send(`Pictures two ${run}`, source("remote-pictures"));
   await show(page, `Pictures two ${run}`);
-  await page.waitForTimeout(300);
+  await until(() => new Set(page.foreign).size > 1); // the picture behind the text is asked for when it is drawn
   assert.equal(await page.locator(".notice").count(), 0);
   const asked = [...new Set(page.foreign)].sort();
   assert.deepEqual(asked, ["https://pictures.example/ground.png", "https://pictures.example/logo.png"]); // no font, no import

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, base, browser, counts, deliver, open } from "./world.mjs";
+import { barriers, base, browser, counts, deliver, open, until } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -29,6 +29,12 @@ async function lite() {
 const row = (page, text) => page.locator(".rows li", { hasText: text }).first();
 const said = (page, text) => page.locator(".said", { hasText: text }).waitFor();
 const folder = (page, name) => page.click(`nav a:has-text("${name}")`);
+
+/** Loads the inbox until what was sent has come: the page does not change by itself. */
+const comes = (page, text) => until(async () => {
+  await page.goto(`${base}/lite/`);
+  return (await row(page, text).count()) > 0;
+});
 
 async function opened(page, text) {
   await row(page, text).locator("a").click();
@@ -124,6 +130,7 @@ test("a message is written, kept with its file, and arrives; it is answered, to 
 
   const bob = await open({ scripts: false });
   await enter(bob, "bob");
+  await comes(bob, "Lite letter");
   await opened(bob, "Lite letter");
   const [file] = await Promise.all([bob.waitForEvent("download"), bob.click(".files a")]);
   assert.equal(file.suggestedFilename(), "Notiz – 你好.txt");
@@ -140,8 +147,7 @@ test("a message is written, kept with its file, and arrives; it is answered, to 
   await bob.fill("#to", "carol@example.com");
   await bob.click("button[value=send] >> nth=0");
   await said(bob, "The message is sent");
-  await page.goto(`${base}/lite/`);
-  await row(page, "Fwd: Lite letter").waitFor();
+  await comes(page, "Fwd: Lite letter");
   await opened(page, "Re: Lite letter");
   await page.waitForSelector(".thread");
   assert.deepEqual([...page.wrong, ...bob.wrong], []);

@@ -91,7 +91,7 @@ test("a draft of 2.5 MB is gone on with whole", async () => {
   }, `Long draft ${run}`);
   await page.click(".folder:has-text('Drafts')");
   await row(page, `Long draft ${run}`).click();
-  await page.waitForSelector(".writer .ProseMirror");
+  await page.locator(".writer .ProseMirror", { hasText: "Words" }).waitFor();
   const got = await page.locator(".writer .ProseMirror").textContent();
   assert.ok(got.endsWith("The very end é"), `${got.length}: …${got.slice(-40)}`);
   assert.deepEqual([...page.wrong, ...page.foreign], []);

@@ -3,20 +3,15 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import Provider from "oidc-provider";
-import { barriers, browser, open } from "./world.mjs";
-
-const free = () => new Promise((resolve) => {
-  const s = createServer().listen(0, "127.0.0.1", () => { const { port } = s.address(); s.close(() => resolve(port)); });
-});
+import { barriers, browser, freePort, open } from "./world.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "doublet-openid-"));
-const at = `http://localhost:${await free()}`;
-const issuer = `http://127.0.0.1:${await free()}`;
+const at = `http://localhost:${await freePort()}`;
+const issuer = `http://127.0.0.1:${await freePort()}`;
 const secret = "s3cret with blanks & more";
 writeFileSync(join(folder, "secret"), `${secret}\n`);
 

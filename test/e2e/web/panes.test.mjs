@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, boxOf, browser, counts, deliver, open, row, signIn } from "./world.mjs";
+import { barriers, boxOf, browser, counts, deliver, open, row, settled, signIn } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -37,7 +37,7 @@ test("panes are made wider by dragging and by keys, keep their widths, and get t
   await page.keyboard.press("ArrowLeft");
   await page.keyboard.press("ArrowLeft");
   assert.equal(await widthOf(page, "list"), 468);
-  assert.equal(await border(page, "list").getAttribute("aria-valuenow"), "468");
+  await page.waitForSelector(".border-list[aria-valuenow='468']");
   await page.keyboard.press("ArrowRight");
   assert.equal(await widthOf(page, "list"), 484);
   await page.keyboard.press("ArrowDown"); // the list's own
@@ -69,7 +69,7 @@ test("a width that is kept leaves room on a smaller screen, and one pane is as w
   await drag(page, "list", 380);
   assert.equal(await widthOf(page, "list"), 780);
   await page.setViewportSize({ width: 1024, height: 800 });
-  assert.equal(await border(page, "side").isVisible(), false);
+  await border(page, "side").waitFor({ state: "hidden" });
   assert.equal(await widthOf(page, "side"), 84);
   assert.ok(Math.abs(await widthOf(page, "read") - 300) <= 1);
   await page.setViewportSize({ width: 390, height: 800 });
@@ -119,6 +119,7 @@ test("the icon has the number of unread messages in the inbox, until one signs o
   await page.waitForFunction((n) => window.badges.at(-1) === n, before + 1);
   await row(page, "One more").click();
   await page.waitForFunction((n) => window.badges.at(-1) === n, before);
+  await settled(page); // signing out asks about what the server was not told yet
   await page.click(".top [aria-label^='Account']");
   await page.evaluate(() => (sessionStorage.badges = "")); // the page goes
   await page.evaluate(() => { const was = window.badges; addEventListener("pagehide", () => (sessionStorage.badges = was.at(-1))); });

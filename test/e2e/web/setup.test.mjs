@@ -3,11 +3,10 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, existsSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { barriers, browser, open } from "./world.mjs";
+import { barriers, browser, freePort, open } from "./world.mjs";
 
 const running = [];
 after(async () => {
@@ -15,17 +14,13 @@ after(async () => {
   await browser.close();
 });
 
-const free = () => new Promise((resolve) => {
-  const s = createServer().listen(0, "127.0.0.1", () => { const { port } = s.address(); s.close(() => resolve(port)); });
-});
-
 /** Starts doublet setup with doors on free ports, and gives its address, process and data folder. */
 async function setup(language = "en-US") {
   const data = join(mkdtempSync(join(tmpdir(), "doublet-setup-")), "data");
   const off = ["submission", "submissions", "lmtp", "imaps", "pop3", "pop3s"].flatMap((d) => [`--${d}`, "off"]);
   const doors = [];
-  for (const d of ["smtp", "imap", "http", "https"]) doors.push(`--${d}`, `127.0.0.1:${await free()}`);
-  const p = spawn(process.env.DOUBLET, ["setup", "--data", data, "--at", `127.0.0.1:${await free()}`, ...doors, ...off], { stdio: ["ignore", "pipe", "pipe"] });
+  for (const d of ["smtp", "imap", "http", "https"]) doors.push(`--${d}`, `127.0.0.1:${await freePort()}`);
+  const p = spawn(process.env.DOUBLET, ["setup", "--data", data, "--at", `127.0.0.1:${await freePort()}`, ...doors, ...off], { stdio: ["ignore", "pipe", "pipe"] });
   running.push(p);
   let out = "";
   const address = await new Promise((resolve, reject) => {
@@ -60,6 +55,7 @@ test("a first start is led through: domain, doors, person, certificates; it ends
   await page.waitForSelector("h1:has-text('Set up this server')");
   assert.deepEqual(await barriers(page), []);
   await page.fill("input[name=domain]", "example.net");
+  await page.waitForSelector("button.primary:enabled"); // the server has said which ports it can open
   await page.keyboard.press("Enter");
   await page.waitForSelector("text=All ports can be opened.");
   await page.click("text=For real use");
@@ -98,7 +94,7 @@ test("a first start is led through: domain, doors, person, certificates; it ends
   assert.match(readFileSync(join(s.data, "doublet.toml"), "utf8"), /domain = "example.net"/);
   assert.deepEqual(page.wrong, []);
   s.process.kill("SIGTERM");
-  await new Promise((resolve) => s.process.on("exit", resolve));
+  await new Promise((resolve) => s.process.on("close", resolve)); // its output has come, too
   assert.match(s.out(), /doublet serve --data/);
   rmSync(s.data, { recursive: true });
 });
