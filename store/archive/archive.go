@@ -169,6 +169,32 @@ func (a *Archive) Range(p *Point) (r Range, ok bool) {
 	return Range{p.Captured, time.Unix(0, through-1)}, true
 }
 
+// Reached reports whether the archive has the mark of p. Without it nothing can be restored from p, whatever the times
+// of the steps: they are too late if the clock was set back before the backup. It reads the steps up to the mark. If
+// one is damaged, or no key opens it, only the times tell.
+func (a *Archive) Reached(ctx context.Context, p *Point) (bool, error) {
+	t := a.find(p.Timeline)
+	if p.Mark == 0 || t == nil {
+		return t != nil, nil
+	}
+	steps, _ := t.after(p.Step)
+	for _, n := range steps {
+		s, err := a.read(ctx, p.Timeline, n)
+		if errors.Is(err, ErrDamaged) || errors.Is(err, blob.ErrSealed) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		for _, b := range s.batches {
+			if set, err := store.MarkOfBatch(b); err != nil || set == p.Mark {
+				return err == nil, err
+			}
+		}
+	}
+	return false, nil
+}
+
 // Join returns ranges in ascending order, those that touch as one.
 func Join(list []Range) (out []Range) {
 	slices.SortFunc(list, func(a, b Range) int { return a.From.Compare(b.From) })

@@ -381,7 +381,7 @@ func (s *shifted) Now() time.Time { return s.Clock.Now().Add(time.Duration(s.by.
 
 // TestClockSetBack sets the clock back by 30 s before a backup. The backup holds changes with times later than it. They
 // are in what is restored from it, and of later changes those up to the moment. A backup whose end is not archived yet
-// restores nothing.
+// restores nothing, and is not offered: an earlier one restores what the clock showed before it was set back.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	r := newRecorded(t, 1)
@@ -395,8 +395,9 @@ func TestClockSetBack(t *testing.T) {
 		r.f.Time.Advance(time.Second)
 		return d
 	}
+	var before []doneAt
 	for range 30 {
-		change()
+		before = append(before, change())
 	}
 	r.turn()
 	clock.by.Store(int64(-30 * time.Second))
@@ -404,11 +405,7 @@ func TestClockSetBack(t *testing.T) {
 	change()
 	r.base()
 	between := change()
-	_, err := Restore(context.Background(), r.f.Env, r.place, "early", RestoreOptions{To: between.at,
-		Store: storeOptions()})
-	if !errors.Is(err, ErrNoMoment) {
-		t.Errorf("before the archive has the end of the backup: %v", err)
-	}
+	r.restore(before[20]) // before the archive has the end of the second backup
 	r.turn()
 	last := change()
 	r.f.Time.Advance(time.Minute)
@@ -416,6 +413,35 @@ func TestClockSetBack(t *testing.T) {
 	r.end()
 	r.restore(between)
 	r.restore(last)
+}
+
+// TestClockSetBackFirst sets the clock back before the first backup. Nothing is offered before the archive has its end.
+func TestClockSetBackFirst(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	r := newRecorded(t, 2)
+	clock := &shifted{Clock: r.f.Env.Clock}
+	r.f.Env.Clock = clock
+	r.steps(5, 1)
+	r.f.Time.Advance(time.Minute)
+	r.turn()
+	clock.by.Store(int64(-30 * time.Second))
+	r.base()
+	r.f.Time.Advance(time.Second)
+	r.steps(2, 2)
+	at := doneAt{clock.Now(), r.done()}
+	if list := r.moments(); len(list) != 0 {
+		t.Errorf("offered: %v", list)
+	}
+	_, err := Restore(ctx, r.f.Env, r.place, "early", RestoreOptions{To: at.at, Store: storeOptions()})
+	if !errors.Is(err, ErrNoMoment) {
+		t.Errorf("before the archive has the end of the backup: %v", err)
+	}
+	r.end()
+	if list, err := VerifyArchive(ctx, r.f.Env, r.place, Options{}); err != nil || !within(list, at.at) {
+		t.Errorf("offered: %v, %v", list, err)
+	}
+	r.restore(at)
 }
 
 // TestTargetAway lets the target fail for an hour. What happened in that hour can be restored afterwards.

@@ -32,7 +32,8 @@ func Moments(ctx context.Context, e *env.Env, dir string) ([]archive.Range, erro
 	if err != nil {
 		return nil, err
 	}
-	return a.Ranges(r.points()), nil
+	usable, err := r.reached(ctx, a)
+	return a.Ranges(pointsOf(usable)), err
 }
 
 // VerifyArchive reads the archive in a backup folder, and returns the moments that can be restored. The error names
@@ -46,7 +47,15 @@ func VerifyArchive(ctx context.Context, e *env.Env, dir string, o Options) ([]ar
 	if err != nil {
 		return nil, err
 	}
-	return a.Verify(ctx, r.points(), progressOf(o.Progress, "archive"))
+	usable, err := r.reached(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	list, err := a.Verify(ctx, r.points(), progressOf(o.Progress, "archive"))
+	if list != nil {
+		list = a.Ranges(pointsOf(usable))
+	}
+	return list, err
 }
 
 // progressOf returns a function that reports bytes as progress of a stage.
@@ -59,8 +68,10 @@ func progressOf(tell func(Progress), stage string) func(done, total int64) {
 }
 
 // points returns the places in the archive of the generations that can be used.
-func (r *repository) points() (out []*archive.Point) {
-	for _, g := range r.generations {
+func (r *repository) points() []*archive.Point { return pointsOf(r.generations) }
+
+func pointsOf(generations []Generation) (out []*archive.Point) {
+	for _, g := range generations {
 		if g.Damage == nil && g.Archive != nil {
 			out = append(out, g.Archive)
 		}
@@ -68,16 +79,41 @@ func (r *repository) points() (out []*archive.Point) {
 	return out
 }
 
+// reached returns the generations from which the archive restores something. Their marks are in the log in the order
+// of the backups, so that the archive has those before one that it has.
+func (r *repository) reached(ctx context.Context, a *archive.Archive) (out []Generation, err error) {
+	known := map[string]bool{} // timelines of which a mark was found
+	for _, g := range slices.Backward(r.generations) {
+		if g.Damage != nil || g.Archive == nil {
+			continue
+		}
+		if _, ok := a.Range(g.Archive); !ok {
+			continue
+		}
+		if t := g.Archive.Timeline; !known[t] {
+			if known[t], err = a.Reached(ctx, g.Archive); err != nil {
+				return nil, err
+			}
+			if !known[t] {
+				continue
+			}
+		}
+		out = append(out, g)
+	}
+	return out, nil
+}
+
 // moment returns the latest generation from which a moment can be restored, and the archive.
 func (r *repository) moment(ctx context.Context, to time.Time) (g Generation, a *archive.Archive, err error) {
 	if a, err = archive.Open(ctx, r.place, r.keys); err != nil {
 		return g, nil, err
 	}
+	usable, err := r.reached(ctx, a)
+	if err != nil {
+		return g, nil, err
+	}
 	var found []Generation
-	for _, g := range r.generations {
-		if g.Damage != nil {
-			continue
-		}
+	for _, g := range usable {
 		if have, ok := a.Range(g.Archive); ok && !to.Before(have.From) && !to.After(have.To) {
 			found = append(found, g)
 		}
@@ -87,7 +123,7 @@ func (r *repository) moment(ctx context.Context, to time.Time) (g Generation, a 
 			return cmp.Or(a.Archive.Captured.Compare(b.Archive.Captured), cmp.Compare(a.Number, b.Number))
 		}), a, nil
 	}
-	before, after := archive.Nearest(a.Ranges(r.points()), to)
+	before, after := archive.Nearest(a.Ranges(pointsOf(usable)), to)
 	text := func(t time.Time) string {
 		if t.IsZero() {
 			return "none"
