@@ -32,6 +32,8 @@ type delivery struct {
 	// marked is the message with the reason, or nil.
 	judged, learned bool
 	marked          *mailbox.Composed
+	// score is that of the junk filter, or nil.
+	score *float64
 	// folder replaces the INBOX, if a mail rule wants that.
 	folder string
 	// gone is set if the person's mail is forwarded and no copy stays.

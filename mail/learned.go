@@ -8,6 +8,8 @@ import (
 	"doublet/env"
 	"doublet/mail/junk"
 	"doublet/mailbox"
+	"doublet/note"
+	"doublet/wire/mime"
 )
 
 // junkField is the header field of mail that is junk by learned words. It has the score and the size of the model.
@@ -37,7 +39,7 @@ func (s *learned) judge(ctx context.Context, b *batch, c *mailbox.Composed, d *d
 		s.env.Log.Warn("mail: the junk filter failed", "database", d.database.String(), "err", err)
 		return
 	}
-	if !v.Junk {
+	if d.score = scoreOf(v); !v.Junk {
 		return
 	}
 	d.junk, d.learned, d.vacation = true, true, nil
@@ -50,6 +52,27 @@ func (s *learned) judge(ctx context.Context, b *batch, c *mailbox.Composed, d *d
 		return
 	}
 	d.marked, b.changed = marked, append(b.changed, marked)
+}
+
+// score returns the score of a stored message, as if it came from outside now.
+func (s *learned) score(ctx context.Context, db note.DatabaseID, raw []byte) (*float64, error) {
+	if s == nil {
+		return nil, nil
+	}
+	v, err := s.filter.Classify(ctx, db, junk.NewMessage(raw, mime.Parse(raw, mime.Limits{})))
+	return scoreOf(v), err
+}
+
+// scoreOf returns the score of a message for the test "spamtest", or nil if too little was learned. Mail from a
+// correspondent has 0: whatever its words, it is not junk.
+func scoreOf(v junk.Verdict) *float64 {
+	switch {
+	case !v.Known:
+		return nil
+	case v.Correspondent:
+		v.Score = 0
+	}
+	return &v.Score
 }
 
 // judgeAll classifies a message for the recipients here.

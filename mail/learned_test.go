@@ -135,6 +135,39 @@ func TestLearnedThroughBox(t *testing.T) {
 	}
 }
 
+// TestSpamtest checks the score that a script gets: of mail from outside that is not junk, and none of mail of people
+// here or of people who filed too little. A dry run shows the same.
+func TestSpamtest(t *testing.T) {
+	t.Parallel()
+	w, alice, bob := learning(t, Options{})
+	script := `require ["spamtestplus", "relational", "comparator-i;ascii-numeric", "fileinto", "mailbox"];
+		if spamtest "0" { fileinto :create "Unknown"; }
+		elsif spamtest :percent :value "lt" :comparator "i;ascii-numeric" "50" { fileinto :create "Clear"; }`
+	w.script(alice, script)
+	w.script(bob, script)
+	sub := w.from("carol@near.example", "alice@example.com", "bob@example.com")
+	sub.Message = turbine(400)
+	w.deposit(sub)
+	if a, b := w.in(alice, "Clear"), w.in(bob, "Unknown"); a != 1 || b != 1 {
+		t.Errorf("from outside: %d of 1 for alice, %d of 1 for bob", a, b)
+	}
+	sub = w.from("bob@example.com", "alice@example.com")
+	sub.Message = bytes.Replace(turbine(401), []byte("carol401@near.example"), []byte("bob@example.com"), 1)
+	sub.Submitter = &Submitter{Who: note.Who{Person: bob.ID}, Address: "bob@example.com"}
+	w.deposit(sub)
+	if n := w.in(alice, "Unknown"); n != 1 {
+		t.Errorf("%d messages from here in Unknown", n)
+	}
+	tried, err := w.Deposits.TryScript(bg, &ScriptTrial{File: w.files.File(note.System, alice.MailDatabase),
+		Database: alice.MailDatabase, Address: "alice@example.com", Script: script, Folder: "Clear", Limit: 9})
+	if err != nil || len(tried) != 1 || tried[0].Outcome.Lines()[0] != "fileinto Clear (created if missing)" {
+		t.Errorf("dry run: %+v, %v", tried, err)
+	}
+	if s := scoreOf(junk.Verdict{Known: true, Correspondent: true, Score: 0.99}); s == nil || *s != 0 {
+		t.Error("mail from a correspondent looks like junk")
+	}
+}
+
 // TestLearnedIsQuiet checks that nobody is told of junk: no vacation notice, no script.
 func TestLearnedIsQuiet(t *testing.T) {
 	t.Parallel()

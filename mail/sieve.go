@@ -130,7 +130,7 @@ func (s *filter) environment(address string, remote netip.Addr) map[string]strin
 func execute(set *scripts.Set, d *delivery, l *letter, world *rules.World) *ruling {
 	r := &ruling{modified: set.Modified}
 	if r.Outcome = (rules.Outcome{Filings: []rules.Filing{{}}, Err: set.Err}); set.Err == nil {
-		m := &rules.Message{Raw: l.raw, To: d.address()}
+		m := &rules.Message{Raw: l.raw, To: d.address(), Score: d.score}
 		if !l.from.IsNull() {
 			m.From = l.from.String()
 		}

@@ -63,7 +63,7 @@ func (p *Depositor) TryScript(ctx context.Context, t *ScriptTrial) (out []Tried,
 					if left -= m.Size(); left < 0 {
 						return false, nil
 					}
-					one, err := t.try(set.Program, m, world)
+					one, err := p.try(ctx, t, set.Program, m, world)
 					out = append(out, one)
 					return false, err
 				}, ctx.Err)
@@ -74,7 +74,8 @@ func (p *Depositor) TryScript(ctx context.Context, t *ScriptTrial) (out []Tried,
 }
 
 // try runs a script over a message.
-func (t *ScriptTrial) try(p *rules.Program, m *mailbox.Message, w *rules.World) (Tried, error) {
+func (p *Depositor) try(ctx context.Context, t *ScriptTrial, script *rules.Program, m *mailbox.Message,
+	w *rules.World) (Tried, error) {
 	if t.Hold != nil {
 		release, err := t.Hold(m.Size())
 		if err != nil {
@@ -96,7 +97,12 @@ func (t *ScriptTrial) try(p *rules.Program, m *mailbox.Message, w *rules.World) 
 	subject, _ := mime.Get(header, "Subject")
 	out := Tried{UID: m.UID, EmailID: m.EmailID(), From: brief(mime.DecodeWords(from)),
 		Subject: brief(mime.DecodeWords(subject))}
-	out.Outcome = rules.Run(p, &rules.Message{Raw: raw.Bytes(), From: strings.Trim(sender, "<> "), To: t.Address}, w)
+	score, err := p.learned.score(ctx, t.Database, raw.Bytes())
+	if err != nil {
+		return Tried{}, err
+	}
+	out.Outcome = rules.Run(script, &rules.Message{Raw: raw.Bytes(), From: strings.Trim(sender, "<> "), To: t.Address,
+		Score: score}, w)
 	out.shorten()
 	return out, nil
 }

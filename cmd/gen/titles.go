@@ -66,6 +66,7 @@ var titles = map[int]string{
 	5231: "Sieve Email Filtering: Relational Extension",
 	5232: "Sieve Email Filtering: Imap4flags Extension",
 	5233: "Sieve Email Filtering: Subaddress Extension",
+	5235: "Sieve Email Filtering: Spamtest and Virustest Extensions",
 	5260: "Sieve Email Filtering: Date and Index Extensions",
 	5293: "Sieve Email Filtering: Editheader Extension",
 	5397: "WebDAV Current Principal Extension",

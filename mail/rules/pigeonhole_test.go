@@ -29,7 +29,7 @@ plugin {
 // apart lists words of scripts whose outcome depends on what surrounds the message, or on what one of the two lacks.
 var apart = []string{"currentdate", "environment", "mailboxexists", "specialuse", "include", "duplicate", "vnd.example",
 	"error", "quoteregex", "ereject", "julian", "notify_method_capability", "valid_notify_method", "index 4",
-	"redirect \"6@"}
+	"redirect \"6@", "spamtest"}
 
 // pigeon runs sieve-test.
 type pigeon struct{ program, dir, conf string }

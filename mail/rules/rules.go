@@ -44,6 +44,8 @@ type Message struct {
 	// Raw is the message with the trace fields of this hop. A run does not change it.
 	Raw      []byte
 	From, To string // "" is the null sender
+	// Score is that of the junk filter, from 0 (not junk) to 1 (junk). It is nil if the message was not classified.
+	Score *float64
 }
 
 // World holds what a script may ask about, besides the message. A nil function knows nothing.

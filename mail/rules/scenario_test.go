@@ -108,6 +108,32 @@ func describe(o *rules.Outcome, message string) []string {
 	return out
 }
 
+// TestSpamtest runs the test of the junk filter's score over the bounds of its steps.
+func TestSpamtest(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		score         float64
+		want, percent string
+	}{{-1, "0", "0"}, {0, "1", "0"}, {0.111, "1", "11"}, {0.112, "2", "11"}, {0.5, "5", "50"}, {0.999, "9", "99"},
+		{1, "10", "100"}} {
+		p, err := rules.Compile("", `require ["spamtestplus", "fileinto"];
+			if allof (spamtest "`+c.want+`", spamtest :percent "`+c.percent+`") { discard; }`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &rules.Message{Raw: []byte("Subject: a\r\n\r\n"), Score: &c.score}
+		if c.score < 0 {
+			m.Score = nil
+		}
+		if o := rules.Run(p, m, &rules.World{}); o.Err != nil || len(o.Filings) != 0 {
+			t.Errorf("score %v is neither %s nor %s percent: %v", c.score, c.want, c.percent, o.Err)
+		}
+	}
+	if _, err := rules.Compile("", `require "spamtest"; if spamtest :percent "1" { keep; }`); err == nil {
+		t.Error(":percent without spamtestplus")
+	}
+}
+
 // TestScenarios runs the scripts of testdata. The name of a file is the RFC that it tests.
 func TestScenarios(t *testing.T) {
 	t.Parallel()

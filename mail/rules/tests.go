@@ -2,6 +2,7 @@ package rules
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 
 	"doublet/wire/mime"
@@ -16,7 +17,7 @@ func init() {
 		"address": (*compiler).address, "header": (*compiler).headerTest, "envelope": (*compiler).envelope,
 		"body": (*compiler).body, "hasflag": (*compiler).hasflag, "string": (*compiler).stringTest,
 		"date": (*compiler).date, "currentdate": (*compiler).currentdate, "environment": (*compiler).environment,
-		"notify_method_capability": (*compiler).notifyCapability,
+		"notify_method_capability": (*compiler).notifyCapability, "spamtest": (*compiler).spamtest,
 	}
 }
 
@@ -362,6 +363,26 @@ func (c *compiler) environment(n *sieve.Node) func(*run) ([]value, error) {
 			return nil, nil
 		}
 		return []value{{text: s}}, nil
+	}
+}
+
+// spamtest returns the score of the junk filter: from 1 to 10, or from 0 to 100 with :percent. It is 0 for a message
+// that was not classified. Scores are rounded down, so that 10 and 100 are of what is certainly junk.
+//
+// Implements: RFC 5235 §2.2.1 spamtest
+// Implements: RFC 5235 §2.2.2 spamtest with :percent
+func (c *compiler) spamtest(n *sieve.Node) func(*run) ([]value, error) {
+	percent := n.Has("percent")
+	return func(r *run) ([]value, error) {
+		n := 0
+		switch score := r.message.Score; {
+		case score == nil:
+		case percent:
+			n = int(100 * *score)
+		default:
+			n = 1 + int(9**score)
+		}
+		return []value{{text: strconv.Itoa(n)}}, nil
 	}
 }
 

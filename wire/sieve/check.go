@@ -206,7 +206,15 @@ func (c *checker) require(n *Node) {
 			c.fail(n, "unsupported capability %.60q", s)
 			continue
 		}
-		c.required[s] = true
+		c.enable(s)
+	}
+}
+
+// enable enables a capability, and the one that it contains.
+func (c *checker) enable(capability string) {
+	c.required[capability] = true
+	if capability == "spamtestplus" {
+		c.required["spamtest"] = true
 	}
 }
 
@@ -221,7 +229,7 @@ func (c *checker) ihave(n *Node) {
 		}
 	}
 	for _, s := range n.Values[0].Strings() {
-		c.required[s] = true
+		c.enable(s)
 	}
 }
 

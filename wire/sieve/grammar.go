@@ -6,8 +6,8 @@ import "slices"
 var extensions = []string{
 	"body", "comparator-i;ascii-casemap", "comparator-i;ascii-numeric", "comparator-i;octet", "copy", "date",
 	"duplicate", "editheader", "encoded-character", "enotify", "envelope", "environment", "ereject", "fileinto",
-	"ihave", "imap4flags", "include", "index", "mailbox", "regex", "reject", "relational", "special-use",
-	"subaddress", "vacation", "vacation-seconds", "variables",
+	"ihave", "imap4flags", "include", "index", "mailbox", "regex", "reject", "relational", "spamtest",
+	"spamtestplus", "special-use", "subaddress", "vacation", "vacation-seconds", "variables",
 }
 
 // Extensions returns the capabilities that a script may require, sorted.
@@ -152,6 +152,8 @@ func init() {
 		}}},
 		"environment": {needs: "environment", tags: []tagRules{matching}, values: []Kind{String, list},
 			check: (*checker).match},
+		"spamtest": {needs: "spamtest", values: []Kind{String}, check: (*checker).match,
+			tags: []tagRules{matching, {"percent": {needs: "spamtestplus"}}}},
 		"mailboxexists": {needs: "mailbox", values: []Kind{list}},
 		"specialuse_exists": {needs: "special-use", values: []Kind{String, list},
 			optional: true},
