@@ -23,6 +23,7 @@ type Checked struct {
 	More      int      `json:"more,omitempty"`
 	Lost      []string `json:"lost,omitempty"`
 	Applied   int      `json:"rows_written,omitempty"`
+	Healed    int      `json:"segments_healed,omitempty"`
 	Restart   bool     `json:"restart_needed,omitempty"`
 	Databases uint64   `json:"databases"`
 	Notes     uint64   `json:"notes"`
@@ -48,6 +49,9 @@ func (r Checked) Text() string {
 	}
 	if r.Applied > 0 {
 		fmt.Fprintf(&b, "repaired: %d rows written\n", r.Applied)
+	}
+	if r.Healed > 0 {
+		fmt.Fprintf(&b, "repaired: %d damaged segments replaced by their copies\n", r.Healed)
 	}
 	if r.Restart {
 		b.WriteString("start the server anew: the repaired databases serve again then\n")
@@ -106,8 +110,8 @@ func runCheck(ctx context.Context, c *Call, a *Check) (Checked, error) {
 // ShowCheck converts a report to the form of the verb's result.
 func ShowCheck(r check.Report) Checked {
 	out := Checked{
-		Clean: r.Clean(), More: r.More, Applied: r.Applied, Restart: r.Reopen, Databases: r.Databases, Notes: r.Notes,
-		Stubs:    r.Stubs,
+		Clean: r.Clean(), More: r.More, Applied: r.Applied, Healed: r.Healed, Restart: r.Reopen,
+		Databases: r.Databases, Notes: r.Notes, Stubs: r.Stubs,
 		Messages: r.Messages, Objects: r.Objects, Elsewhere: r.Elsewhere, Rows: r.Rows, Bytes: Size(r.Bytes),
 	}
 	for _, f := range r.Findings {

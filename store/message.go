@@ -352,17 +352,25 @@ func (o *objects) readObject(loc object.Location, d note.Digest, off, n int64, d
 }
 
 // readHere appends n bytes of an object from off. loc is its location when the reader looked it up. If the segment was
-// rewritten since, or the object mended, readHere looks it up again. An object that lost its last reference meanwhile
+// rewritten since, or the object mended, readHere looks it up again. If its file is damaged, readHere reads the copy of
+// the segment. An object that lost its last reference meanwhile
 // can still be read, because only Rewrite removes bytes.
 func (o *objects) readHere(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
-	out, err := o.obj.ReadRange(loc, object.Digest(d), off, n, dst)
+	at := loc
+	out, err := o.obj.ReadRange(at, object.Digest(d), off, n, dst)
 	if gone := errors.Is(err, object.ErrNotFound); gone || errors.Is(err, object.ErrAway) {
 		now, lerr := o.locate(o.eng, d)
 		switch {
 		case lerr == nil && (gone || now != loc):
-			out, err = o.obj.ReadRange(now, object.Digest(d), off, n, dst)
+			at = now
+			out, err = o.obj.ReadRange(at, object.Digest(d), off, n, dst)
 		case gone:
 			err = lerr
+		}
+	}
+	if errors.Is(err, object.ErrDamaged) {
+		if healthy, cerr := o.tiers.read(at, d, off, n, dst, err); cerr == nil {
+			return healthy, nil
 		}
 	}
 	switch {

@@ -204,8 +204,8 @@ func (o *objects) sweepObject(row []byte, d note.Digest) (gone bool, err error) 
 }
 
 // Rewrite copies the live objects out of sealed segments that are less than half live, and removes those segments. It
-// reads the whole object index once, so run it in quiet hours. Segments whose copies cannot be read stay as they are;
-// the error tells of the first one.
+// reads the whole object index once, so run it in quiet hours. Segments whose copies are needed and cannot be read stay
+// as they are; the error tells of the last one.
 func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 	if err := o.dbs.enter(); err != nil {
 		return 0, err
@@ -227,10 +227,10 @@ func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 		if !o.keep.TryLock() {
 			return reclaimed, away // a backup copies segments; the next run continues
 		}
-		err := o.rewriteSegment(ctx, seg.ID, dead[seg.ID])
+		err := o.rewriteSegment(ctx, seg.ID, live[seg.ID], dead[seg.ID])
 		o.keep.Unlock()
 		switch {
-		case err != nil && seg.Away && ctx.Err() == nil && o.alive() == nil:
+		case err != nil && (seg.Away || errors.Is(err, errUnhealed)) && ctx.Err() == nil && o.alive() == nil:
 			away = err
 		case err != nil:
 			return reclaimed, err
@@ -284,8 +284,30 @@ type move struct {
 	from, to object.Location
 }
 
-// copyLive appends the live records of a segment again.
-func (o *objects) copyLive(ctx context.Context, id uint64) (moves []move, err error) {
+// errUnhealed means that a segment is damaged, and that its copy cannot replace it for now.
+var errUnhealed = errors.New("store: segment is damaged and cannot be replaced by its copy")
+
+// copyLive appends the live records of a segment again, of live bytes. If some cannot be read, it heals the segment
+// first. What is damaged in the copy, too, is given up.
+func (o *objects) copyLive(ctx context.Context, id uint64, live int64) (moves []move, err error) {
+	moves, err = o.copyReadable(ctx, id)
+	for _, m := range moves {
+		live -= int64(m.from.Stored)
+	}
+	if live <= 0 && err == nil || err != nil && !errors.Is(err, object.ErrDamaged) {
+		return moves, err
+	}
+	switch healed, herr := o.tiers.healNow(ctx, id); {
+	case healed:
+		return o.copyReadable(ctx, id)
+	case herr != nil && !errors.Is(herr, object.ErrLost):
+		return nil, fmt.Errorf("%w: %w", errUnhealed, herr)
+	}
+	return moves, err
+}
+
+// copyReadable appends the live records of a segment again that can be read.
+func (o *objects) copyReadable(ctx context.Context, id uint64) (moves []move, err error) {
 	err = o.obj.Scan(id, object.ScanOptions{}, func(d object.Digest, loc object.Location) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -309,10 +331,10 @@ func (o *objects) copyLive(ctx context.Context, id uint64) (moves []move, err er
 
 // rewriteSegment moves the live records of a segment. The new locations are durable before the index references them,
 // and the index is durable before the old segment is removed. A segment that is dead is not read.
-func (o *objects) rewriteSegment(ctx context.Context, id uint64, dead bool) (err error) {
+func (o *objects) rewriteSegment(ctx context.Context, id uint64, live int64, dead bool) (err error) {
 	var moves []move
 	if !dead {
-		if moves, err = o.copyLive(ctx, id); err != nil {
+		if moves, err = o.copyLive(ctx, id, live); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,7 @@ type Copier interface {
 	Open(c layout.Copy) object.Source
 	// Check returns object.ErrLost if the place does not have a copy as it was written.
 	Check(ctx context.Context, c *layout.Copy) error
-	// Fetch writes the segment of a copy into to.
+	// Fetch writes the segment of a copy into to. The error is object.ErrLost if the copy is not as it was written.
 	Fetch(ctx context.Context, c *layout.Copy, to io.Writer) error
 	// Remove removes a copy. It is no error if there is none.
 	Remove(ctx context.Context, name string) error
@@ -73,13 +73,17 @@ type tiers struct {
 	// removed holds the segments that were rewritten since the store was opened. Their numbers are not given again, and
 	// they get no copies.
 	removed map[uint64]bool
+	// damaged holds the segments whose files are damaged and whose copies are not. The next pass heals them.
+	damaged map[uint64]bool
+	// healed counts the files that were replaced by their copies.
+	healed uint64
 	// failures counts the passes that failed.
 	failures uint64
 }
 
 // load reads the rows. A row that cannot be read is logged: its segment is then missing like one whose file is lost.
 func (t *tiers) load() error {
-	t.rows, t.removed = map[uint64]layout.Copy{}, map[uint64]bool{}
+	t.rows, t.removed, t.damaged = map[uint64]layout.Copy{}, map[uint64]bool{}, map[uint64]bool{}
 	err := scan(t.eng, layout.Key(layout.SpaceTier), func(k, v []byte) error {
 		c, err := layout.ReadCopy(v)
 		if err != nil || len(k) != len(layout.CopyKey(0)) {
@@ -209,8 +213,8 @@ func (t *tiers) leave(id uint64) error {
 var ErrShipping = errors.New("store: segments are being copied already")
 
 // ShipSegments brings the copies of segments up to date: it removes those of removed segments, copies sealed segments
-// that have none, and recalls and evicts segments. After a failure it goes on with the other segments, unless the other
-// place is away; the error joins all failures. What it has done stays done.
+// that have none, heals damaged segments, and recalls and evicts segments. After a failure it goes on with the other
+// segments, unless the other place is away; the error joins all failures. What it has done stays done.
 // It does nothing without Options.Tier, and fails with ErrShipping if another call runs. Readers and writers go on
 // meanwhile.
 func (o *objects) ShipSegments(ctx context.Context) error {
@@ -251,7 +255,7 @@ func (t *tiers) pass(ctx context.Context) error {
 			}
 		}
 	}
-	return errors.Join(failed, t.recall(ctx), t.evict(ctx))
+	return errors.Join(failed, t.healAll(ctx), t.recall(ctx), t.evict(ctx))
 }
 
 // clean removes the copies of segments that were removed. Those of another incarnation stay: the store that this one

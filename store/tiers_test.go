@@ -211,10 +211,12 @@ func (m *tierModel) some() (id note.ID, ok bool) {
 }
 
 func (m *tierModel) destroy() {
-	id, ok := m.some()
-	if !ok {
-		return
+	if id, ok := m.some(); ok {
+		m.remove(id)
 	}
+}
+
+func (m *tierModel) remove(id note.ID) {
 	m.must(m.s.Update(context.Background(), note.System, []note.DatabaseID{m.db}, func(tx *Tx) error {
 		w, err := tx.Database(m.db)
 		if err == nil {
@@ -277,12 +279,7 @@ func (m *tierModel) cut() {
 
 // lose deletes a segment file that has a copy, while the store is closed.
 func (m *tierModel) lose() {
-	var lost []uint64
-	for _, seg := range m.s.Objects().Segments() {
-		if seg.Sealed && !seg.Away && m.s.tiers.copied(seg) {
-			lost = append(lost, seg.ID)
-		}
-	}
+	lost := m.copied()
 	m.must(m.s.Close())
 	for _, id := range lost {
 		m.must(m.f.FS.Remove("data/objects/" + object.FileName(id)))
@@ -291,7 +288,7 @@ func (m *tierModel) lose() {
 }
 
 func (m *tierModel) step() {
-	switch n := m.rng.IntN(24); {
+	switch n := m.rng.IntN(25); {
 	case n < 8:
 		m.create()
 	case n < 12:
@@ -316,6 +313,8 @@ func (m *tierModel) step() {
 	case n < 22:
 		m.must(m.s.Close())
 		m.open()
+	case n < 23:
+		m.damage(m.copied())
 	default:
 		if id, ok := m.some(); ok {
 			m.read(id, false)

@@ -5,14 +5,14 @@ import "doublet/store/object"
 // totals are the numbers of copies and of bytes.
 type totals struct {
 	copies, bytes, lag float64
-	failures           uint64
+	failures, healed   uint64
 }
 
 func (t *tiers) totals() (sum totals) {
 	segments := t.obj.Segments()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sum.failures = t.failures
+	sum.failures, sum.healed = t.failures, t.healed
 	for _, c := range t.rows {
 		if !c.Gone {
 			sum.copies++
@@ -47,6 +47,8 @@ func (t *tiers) publish() {
 	gauge("Evicted.Bytes", "bytes of these segments", func() float64 { return float64(t.obj.Stats().AwayBytes) })
 	t.opt.Stats.CounterFunc("Database.DAOS.Copies.Failures", "runs of the task Segments that failed",
 		func() float64 { return float64(t.totals().failures) })
+	t.opt.Stats.CounterFunc("Database.DAOS.Copies.Healed", "damaged segments that were replaced by their copies",
+		func() float64 { return float64(t.totals().healed) })
 	counter("Written", "copies written", func(s object.CopyStats) uint64 { return s.Shipped })
 	counter("WrittenBytes", "bytes of copies written", func(s object.CopyStats) uint64 { return s.ShippedBytes })
 	counter("Recalled", "segments that came back to the disk", func(s object.CopyStats) uint64 { return s.Recalled })

@@ -31,6 +31,7 @@ type world struct {
 	sent   note.ID
 	docIDs []note.ID
 	alice  note.UNID
+	tier   *store.Tier
 }
 
 func subjectIndex() []store.Index {
@@ -45,7 +46,7 @@ func subjectIndex() []store.Index {
 func (w *world) open() {
 	w.t.Helper()
 	s, err := store.Open(w.f.Env, "/data", store.Options{FloorBytes: -1, Ballast: -1, Indexes: subjectIndex(),
-		OnFatal: func(err error) { w.t.Error(err) }})
+		Tier: w.tier, OnFatal: func(err error) { w.t.Error(err) }})
 	if err != nil {
 		w.t.Fatal(err)
 	}

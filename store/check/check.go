@@ -105,6 +105,10 @@ type Report struct {
 	Deep bool
 	// Elsewhere is the number of objects in evicted segments. Only a deep check reads them.
 	Elsewhere uint64
+	// Damaged lists the segments on disk with objects that cannot be read. Healed is the number of those that Repair
+	// replaced by their copies.
+	Damaged []uint64
+	Healed  int
 
 	Databases, Notes, Stubs, Members, Messages, Objects, Feed uint64
 	// Rows and Bytes count what was read.

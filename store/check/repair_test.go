@@ -6,10 +6,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"doublet/env"
 	"doublet/note"
 	"doublet/store"
+	"doublet/store/blob"
 	"doublet/store/check"
 	"doublet/store/layout"
+	"doublet/store/tier"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -352,29 +355,64 @@ func TestPlacesOfObjectsAreFoundAgain(t *testing.T) {
 	}
 }
 
+// damageObject changes bytes of an object while the store is closed.
+func (w *world) damageObject() {
+	w.t.Helper()
+	if err := w.s.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	names, err := w.f.FS.List("/data/objects")
+	if err != nil || len(names) != 1 {
+		w.t.Fatal(names, err)
+	}
+	f, err := w.f.FS.OpenReadWrite("/data/objects/"+names[0], vfs.WriteCategoryUnspecified)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("damage"), 20_000); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.open()
+}
+
+// A damaged object whose segment has a copy elsewhere is whole after the repair.
+func TestDamagedObjectHasCopy(t *testing.T) {
+	t.Parallel()
+	w := build(t)
+	files := vfs.NewMem()
+	if err := files.MkdirAll("place", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	copier := func(e *env.Env, keys blob.Keys) store.Copier {
+		return tier.New(e, blob.Folder(files, "place"), keys, 0)
+	}
+	w.tier = &store.Tier{Copier: copier, Cache: 1 << 40}
+	w.reopen()
+	if err := w.s.ShipSegments(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	w.damageObject()
+	rep := w.check(true)
+	if len(rep.Damaged) != 1 {
+		t.Fatalf("damaged segments %d, found:\n%s", rep.Damaged, list(rep))
+	}
+	left, err := check.Repair(context.Background(), w.s, rep)
+	if err != nil || !left.Clean() || left.Healed != 1 {
+		t.Fatalf("%d healed, %v\n%s", left.Healed, err, list(left))
+	}
+	w.reopen()
+	w.clean(true)
+}
+
 // A damaged object cannot be rebuilt. The finding stays, nothing is removed, and the databases serve everything that is
 // whole.
 func TestDamagedObjectStays(t *testing.T) {
 	t.Parallel()
 	w := build(t)
-	if err := w.s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	names, err := w.f.FS.List("/data/objects")
-	if err != nil || len(names) != 1 {
-		t.Fatal(names, err)
-	}
-	f, err := w.f.FS.OpenReadWrite("/data/objects/"+names[0], vfs.WriteCategoryUnspecified)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteAt([]byte("damage"), 20_000); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	w.open()
+	w.damageObject()
 	notes := w.check(false).Notes
 	rep := w.check(true)
 	if rep.Clean() {

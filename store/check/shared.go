@@ -226,6 +226,9 @@ func (c *checker) stored(d note.Digest, row []byte) error {
 		}
 		if string(now) == string(row) {
 			c.want(d)
+			if _, away := c.evicted[loc.Segment]; !away && !slices.Contains(c.rep.Damaged, loc.Segment) {
+				c.rep.Damaged = append(c.rep.Damaged, loc.Segment)
+			}
 			c.found(0, Object, key, nil, "object %s: %v", d, err)
 			return nil
 		}

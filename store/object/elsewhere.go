@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -86,6 +87,16 @@ func (w *whole) Close() error {
 	return nil
 }
 
+// ReadCopy is ReadRange from the copy of a segment whose file is damaged.
+func (e *Eviction) ReadCopy(loc Location, d Digest, off, n int64, dst []byte) ([]byte, error) {
+	f, err := e.s.o.Elsewhere.Open(loc.Segment)
+	if err != nil {
+		return nil, err
+	}
+	dst, err = e.s.readRange(loc, off, n, dst, func(fn func(*reader) *fault) error { return e.s.withIn(f, loc, d, fn) })
+	return dst, errors.Join(err, f.Close())
+}
+
 // use records that n bytes of an object in a segment are read.
 func (e *Eviction) use(id uint64, n int64) {
 	s := e.s
@@ -120,38 +131,49 @@ func (e *Eviction) left(id uint64) {
 // errLeaving means that a reader still uses the file that an eviction deletes.
 var errLeaving = errors.New("object: a reader still uses the evicted file")
 
-// Recall makes the file of an evicted segment again. fetch writes the content, which it has verified. Calls of Recall
-// and Evict for one segment must not run at the same time.
+// Recall makes the file of an evicted segment again. fetch writes the content, which it has verified. Calls of Recall,
+// Heal and Evict for one segment must not run at the same time.
 func (e *Eviction) Recall(id uint64, fetch func(io.Writer) error) error {
+	return e.fetchFile("recall", id, true, fetch)
+}
+
+// Heal replaces the file of a sealed segment, which is damaged or lost, by what fetch writes. Running reads end with
+// the old file.
+func (e *Eviction) Heal(id uint64, fetch func(io.Writer) error) error {
+	return e.fetchFile("heal", id, false, fetch)
+}
+
+// fetchFile makes the file of a sealed segment that is evicted or not, as away says.
+func (e *Eviction) fetchFile(verb string, id uint64, away bool, fetch func(io.Writer) error) error {
 	s := e.s
-	size, err := e.recallable(id)
+	size, err := e.fetchable(id, away)
 	if err != nil {
-		return err
+		return fmt.Errorf("object: %s segment %d: %w", verb, id, err)
 	}
 	path := s.path(id) + recallSuffix
 	if err := e.writeFile(path, size, fetch); err != nil {
-		return errors.Join(fmt.Errorf("object: recall segment %d: %w", id, err), s.env.FS.Remove(path))
+		return errors.Join(fmt.Errorf("object: %s segment %d: %w", verb, id, err), s.env.FS.Remove(path))
 	}
 	err = s.env.FS.Rename(path, s.path(id))
 	if err == nil {
 		err = s.flushFolder()
 	}
 	if err != nil {
-		return fmt.Errorf("object: recall segment %d: %w", id, err)
+		return fmt.Errorf("object: %s segment %d: %w", verb, id, err)
 	}
 	return e.attach(id)
 }
 
-// recallable returns the size of an evicted segment.
-func (e *Eviction) recallable(id uint64) (int64, error) {
+// fetchable returns the size of a sealed segment that is evicted or not, as away says.
+func (e *Eviction) fetchable(id uint64, away bool) (int64, error) {
 	s := e.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch g := s.segments[id]; {
 	case s.closed:
 		return 0, ErrClosed
-	case g == nil || !g.away:
-		return 0, fmt.Errorf("recall segment %d: %w", id, ErrNotFound)
+	case g == nil || !g.sealed || g.away != away:
+		return 0, ErrNotFound
 	case g.leaving:
 		return 0, errLeaving
 	default:
@@ -188,7 +210,10 @@ func (e *Eviction) attach(id uint64) error {
 	g := s.segments[id]
 	if g == nil {
 		s.mu.Unlock()
-		return s.env.FS.Remove(s.path(id))
+		if err := s.env.FS.Remove(s.path(id)); !errors.Is(err, fs.ErrNotExist) { // else the removal came last
+			return err
+		}
+		return nil
 	}
 	g.away, g.fetched = false, 0
 	f, _ := s.handles.drop(id, false)

@@ -228,21 +228,24 @@ func (t *Tier) compare(ctx context.Context, c *layout.Copy) error {
 	return nil
 }
 
-// Fetch writes the segment of a copy into to.
+// Fetch writes the segment of a copy into to. The error is object.ErrLost if the copy is not as it was written.
 func (t *Tier) Fetch(ctx context.Context, c *layout.Copy, to io.Writer) error {
 	w := t.watch(ctx)
 	defer w.end()
 	r, err := t.open(w.ctx, c)
-	if err != nil {
-		return fmt.Errorf("tier: read %s: %w", c.Name, err)
+	if err == nil {
+		from := &source{w: w, r: io.NewSectionReader(r, 0, c.Size)}
+		_, err = io.CopyBuffer(struct{ io.Writer }{to}, from, make([]byte, chunk))
+		err = errors.Join(err, r.Close())
 	}
-	from := &source{w: w, r: io.NewSectionReader(r, 0, c.Size)}
-	_, err = io.CopyBuffer(struct{ io.Writer }{to}, from, make([]byte, chunk))
-	if err = errors.Join(err, r.Close()); err != nil {
-		return fmt.Errorf("tier: read %s: %w", c.Name, err)
+	switch {
+	case err == nil:
+		t.count.recalled.Add(1)
+		return nil
+	case different(err):
+		return fmt.Errorf("tier: read %s: %w: %w", c.Name, object.ErrLost, err)
 	}
-	t.count.recalled.Add(1)
-	return nil
+	return fmt.Errorf("tier: read %s: %w", c.Name, err)
 }
 
 // Remove removes a copy. It is no error if there is none.
