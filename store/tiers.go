@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"doublet/env"
 	"doublet/store/blob"
@@ -45,6 +46,12 @@ type Copier interface {
 	Fetch(ctx context.Context, c *layout.Copy, to io.Writer) error
 	// Remove removes a copy. It is no error if there is none.
 	Remove(ctx context.Context, name string) error
+	// List lists the names of all copies, Opens reports whether the keys open one.
+	List(ctx context.Context) ([]string, error)
+	Opens(ctx context.Context, name string) (bool, error)
+	// Put and Get write and read a small blob, as blob.Store has them.
+	Put(ctx context.Context, name string, content []byte) error
+	Get(ctx context.Context, name string, limit int64) ([]byte, error)
 	Stats() object.CopyStats
 	// Close ends all reads. Later ones fail with object.ErrAway.
 	Close()
@@ -65,8 +72,9 @@ type tiers struct {
 	keep *sync.RWMutex
 	// away is nil if there is no other place.
 	away Copier
-	// passing is held by the one pass that runs.
+	// passing is held by the one pass that runs. It guards looked, the time of the last look at old copies.
 	passing sync.Mutex
+	looked  time.Time
 
 	mu   sync.Mutex // guards the fields below
 	rows map[uint64]layout.Copy
@@ -258,8 +266,8 @@ func (t *tiers) pass(ctx context.Context) error {
 	return errors.Join(failed, t.healAll(ctx), t.recall(ctx), t.evict(ctx))
 }
 
-// clean removes the copies of segments that were removed. Those of another incarnation stay: the store that this one
-// was restored from may need them.
+// clean removes the copies of segments that were removed. Those of another incarnation stay for now: the store that
+// this one was restored from may need them (removeOld).
 func (t *tiers) clean(ctx context.Context) (failed error) {
 	t.mu.Lock()
 	rows := maps.Clone(t.rows)

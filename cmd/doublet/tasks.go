@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +41,10 @@ func (h *server) openTasks() error {
 	h.startMaintenance(tasks)
 	h.startEncryption(tasks)
 	if h.cfg.Data.SegmentsArchive != "" {
-		tasks.Start(task.Task{Name: "Segments", When: task.Every(time.Minute), Run: task.Plain(s.Store.ShipSegments)})
+		tasks.Start(task.Task{Name: "Segments", When: task.Every(time.Minute),
+			Run: task.Plain(func(ctx context.Context) error {
+				return errors.Join(s.Store.ShipSegments(ctx), s.Store.RemoveOldCopies(ctx))
+			})})
 	}
 	if err := startArchive(h, tasks); err != nil {
 		return err
