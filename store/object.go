@@ -230,7 +230,7 @@ func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 		err := o.rewriteSegment(ctx, seg.ID, live[seg.ID], dead[seg.ID])
 		o.keep.Unlock()
 		switch {
-		case err != nil && (seg.Away || errors.Is(err, errUnhealed)) && ctx.Err() == nil && o.alive() == nil:
+		case o.putOff(ctx, seg, err):
 			away = err
 		case err != nil:
 			return reclaimed, err
@@ -239,6 +239,11 @@ func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 		}
 	}
 	return reclaimed, away
+}
+
+// putOff reports whether the rewrite of a segment failed only because its copy cannot be read for now.
+func (o *objects) putOff(ctx context.Context, seg object.SegmentInfo, err error) bool {
+	return err != nil && (seg.Away || errors.Is(err, errUnhealed)) && ctx.Err() == nil && o.alive() == nil
 }
 
 // sparse reports whether a segment, of which some bytes are live, may be rewritten.

@@ -226,13 +226,18 @@ func (c *checker) stored(d note.Digest, row []byte) error {
 		}
 		if string(now) == string(row) {
 			c.want(d)
-			if _, away := c.evicted[loc.Segment]; !away && !slices.Contains(c.rep.Damaged, loc.Segment) {
-				c.rep.Damaged = append(c.rep.Damaged, loc.Segment)
-			}
+			damaged(c, loc.Segment)
 			c.found(0, Object, key, nil, "object %s: %v", d, err)
 			return nil
 		}
 		row = now
+	}
+}
+
+// damaged lists a segment with a damaged object, if it is on disk.
+func damaged(c *checker, segment uint64) {
+	if _, away := c.evicted[segment]; !away && !slices.Contains(c.rep.Damaged, segment) {
+		c.rep.Damaged = append(c.rep.Damaged, segment)
 	}
 }
 

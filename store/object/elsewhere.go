@@ -93,7 +93,9 @@ func (e *Eviction) ReadCopy(loc Location, d Digest, off, n int64, dst []byte) ([
 	if err != nil {
 		return nil, err
 	}
-	dst, err = e.s.readRange(loc, off, n, dst, func(fn func(*reader) *fault) error { return e.s.withIn(f, loc, d, fn) })
+	dst, err = readRange(e.s, loc, off, n, dst, func(fn func(*reader) *fault) error {
+		return withIn(e.s, f, loc, d, fn)
+	})
 	return dst, errors.Join(err, f.Close())
 }
 

@@ -18,11 +18,11 @@ func (s *Store) Read(loc Location, d Digest, dst []byte) ([]byte, error) {
 // ReadRange appends n bytes of the content from off; fewer if the content ends before. It reads, verifies and unpacks
 // only the blocks of 128 KB that the range touches.
 func (s *Store) ReadRange(loc Location, d Digest, off, n int64, dst []byte) ([]byte, error) {
-	return s.readRange(loc, off, n, dst, func(fn func(*reader) *fault) error { return s.with(loc, d, fn) })
+	return readRange(s, loc, off, n, dst, func(fn func(*reader) *fault) error { return s.with(loc, d, fn) })
 }
 
 // readRange is ReadRange. with calls its argument with the record at loc.
-func (s *Store) readRange(loc Location, off, n int64, dst []byte, with func(func(*reader) *fault) error) ([]byte,
+func readRange(s *Store, loc Location, off, n int64, dst []byte, with func(func(*reader) *fault) error) ([]byte,
 	error) {
 	if off < 0 || n < 0 {
 		return nil, fmt.Errorf("object: read: bad range (%d, %d)", off, n)
@@ -66,11 +66,11 @@ func (s *Store) with(loc Location, d Digest, fn func(*reader) *fault) error {
 		return err
 	}
 	defer s.release(h)
-	return s.withIn(h.f, loc, d, fn)
+	return withIn(s, h.f, loc, d, fn)
 }
 
 // withIn is with for a segment that is open.
-func (s *Store) withIn(f Source, loc Location, d Digest, fn func(*reader) *fault) error {
+func withIn(s *Store, f Source, loc Location, d Digest, fn func(*reader) *fault) error {
 	r := readerPool.Get().(*reader)
 	defer readerPool.Put(r)
 	flt := r.load(s, f, loc, &d)
