@@ -33,8 +33,11 @@ function finish(): Plugin {
   };
 }
 
+// Every page needs these: small files of them would take more bytes than one.
+const oneFile = { name: "preact", test: /node_modules[\\/]@?preact/u };
+
 export default defineConfig({
-  build: { target: "es2022", assetsInlineLimit: 0, modulePreload: { polyfill: false }, cssCodeSplit: false, sourcemap: false, reportCompressedSize: true },
+  build: { target: "es2022", assetsInlineLimit: 0, modulePreload: { polyfill: false }, cssCodeSplit: false, sourcemap: false, reportCompressedSize: true, rolldownOptions: { output: { codeSplitting: { groups: [oneFile] } } } },
   json: { namedExports: false }, // a name for each text would cost more than the text
   plugins: [finish()],
   server: { proxy: { "/jmap": "http://127.0.0.1:2080", "/auth": "http://127.0.0.1:2080", "/.well-known": "http://127.0.0.1:2080", "/mail-frame": "http://127.0.0.1:2080" } },

@@ -1,3 +1,0 @@
-import{o as e,t}from"./signals.module-BwHo4zIR.js";import{i as n,s as r}from"./messages-B-WNhu1l.js";import{n as i,r as a,t as o}from"./session-DIg05l6j.js";import{f as s}from"./text-D1p9Jd-I.js";import{b as c}from"./index-jRBE1Wgj.js";import{n as l}from"./plain-CCh9FZFH.js";import{t as u}from"./jsxRuntime-BOQ3TARY.js";function d({id:d}){let f=t(``);return e(()=>{i(async()=>{await r([d]);let e=n.value.get(d);e&&(f.value=(await(await a.fetch(a.blobURL(o.value,e.blobId,`message/rfc822`,`message.eml`))).text()).replaceAll(`\r
-`,`
-`))})},[d]),u(c,{title:s(`source`),children:u(`div`,{class:`source`,tabIndex:0,children:u(l,{text:f.value||s(`loading`),bare:!0})})})}export{d as Source};
