@@ -1,6 +1,8 @@
 package search
 
 import (
+	"slices"
+
 	"doublet/search/index"
 	"doublet/search/intern"
 	"doublet/search/text"
@@ -11,6 +13,7 @@ import (
 type analysed struct {
 	coded   []byte // the terms, encoded by index.AppendTerm
 	count   int
+	pairs   []index.Pair
 	length  uint32
 	flags   index.Flags
 	bytes   uint64
@@ -20,19 +23,24 @@ type analysed struct {
 
 // piece returns the piece that the index stores for a note.
 func (a *analysed) piece() *index.Piece {
-	return &index.Piece{Flags: a.flags, Length: a.length, Coded: a.coded, Count: a.count}
+	return &index.Piece{Flags: a.flags, Length: a.length, Coded: a.coded, Count: a.count, Pairs: a.pairs}
 }
+
+// size returns the memory of the words, in bytes.
+func (a *analysed) size() int { return len(a.coded) + 4*len(a.pairs) }
 
 // analyser collects the words of documents. It reuses its memory, and is used by one goroutine.
 type analyser struct {
 	terms intern.Table
 	list  []gathered // by number
 	arena []byte     // the terms
+	pairs []index.Pair
 	scan  words.Scanner
 }
 
 // gathered holds the occurrences of a word in the current document.
 type gathered struct {
+	hash   uint64 // index.HashTerm
 	fields uint16
 	sure   bool
 	count  int32
@@ -46,7 +54,7 @@ func newAnalyser() *analyser { return &analyser{} }
 // document returns the words of a document.
 func (a *analyser) document(d *text.Document) *analysed {
 	a.reset()
-	out := &analysed{skipped: d.Skipped, later: d.Later > 0}
+	out := &analysed{skipped: d.Skipped, later: d.Later > 0, flags: index.Paired}
 	if d.HasAttachment {
 		out.flags |= index.HasAttachment
 	}
@@ -57,12 +65,17 @@ func (a *analyser) document(d *text.Document) *analysed {
 		s := &d.Stretches[i]
 		out.bytes += uint64(len(s.Text))
 		a.scan.Reset(s.Text)
+		last := uint64(0) // the hash of the word before
 		for a.scan.Next() {
 			out.length++
 			if a.scan.Cut {
 				out.flags |= index.Cut
 			}
-			a.add(a.scan.Term, uint16(s.Field), a.scan.Sure)
+			hash := a.add(a.scan.Term, uint16(s.Field), a.scan.Sure)
+			if a.scan.Pos > 0 {
+				a.pairs = append(a.pairs, index.MakePair(last, hash))
+			}
+			last = hash
 		}
 	}
 	out.coded, out.count = make([]byte, 0, len(a.arena)+3*len(a.list)), len(a.list)
@@ -70,28 +83,33 @@ func (a *analyser) document(d *text.Document) *analysed {
 		g := &a.list[i]
 		out.coded = index.AppendTerm(out.coded, a.terms.Text(i), index.MakeCode(g.fields, g.sure, int(g.count)))
 	}
+	slices.Sort(a.pairs)
+	out.pairs = slices.Clone(slices.Compact(a.pairs))
 	return out
 }
 
 func (a *analyser) reset() {
 	a.terms.Reset()
 	if cap(a.arena) > arenaMax {
-		a.arena, a.list = nil, nil
+		a.arena, a.list, a.pairs = nil, nil, nil
 	}
-	a.arena, a.list = a.arena[:0], a.list[:0]
+	a.arena, a.list, a.pairs = a.arena[:0], a.list[:0], a.pairs[:0]
 }
 
-func (a *analyser) add(term []byte, field uint16, sure bool) {
+// add adds an occurrence of a term and returns the term's hash.
+func (a *analyser) add(term []byte, field uint16, sure bool) uint64 {
 	n, isNew := a.terms.Number(term)
 	if isNew {
 		at := len(a.arena)
 		a.arena = append(a.arena, term...)
 		a.terms.Keep(n, a.arena[at:])
-		a.list = append(a.list, gathered{field, sure, 1})
-		return
+		hash := index.HashTerm(term)
+		a.list = append(a.list, gathered{hash, field, sure, 1})
+		return hash
 	}
 	g := &a.list[n]
 	g.fields |= field
 	g.sure = g.sure && sure
 	g.count++
+	return g.hash
 }

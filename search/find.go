@@ -195,6 +195,13 @@ func (f *finder) verdict(t *query.Text) (*Verdict, error) {
 			maybe.and(&found)
 		}
 	}
+	for _, pairs := range t.Pairs() {
+		var found IDs
+		if err := f.v.Adjacent(pairs, found.Add); err != nil {
+			return nil, err
+		}
+		maybe.and(&found)
+	}
 	if t.IsSubstring() {
 		maybe.or(&f.cut)
 	}

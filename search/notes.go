@@ -113,12 +113,12 @@ func (c *recipes) put(id note.RecipeID, a *analysed) {
 	if c.m == nil {
 		c.m = make(map[note.RecipeID]*analysed)
 	}
-	for len(c.order) > 0 && (len(c.order) >= recipesMax || c.bytes+len(a.coded) > recipeBytesMax) {
-		c.bytes -= len(c.m[c.order[0]].coded)
+	for len(c.order) > 0 && (len(c.order) >= recipesMax || c.bytes+a.size() > recipeBytesMax) {
+		c.bytes -= c.m[c.order[0]].size()
 		delete(c.m, c.order[0])
 		c.order = c.order[1:]
 	}
 	c.m[id] = a
 	c.order = append(c.order, id)
-	c.bytes += len(a.coded)
+	c.bytes += a.size()
 }

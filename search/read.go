@@ -201,7 +201,7 @@ func (w *worker) changes(ctx context.Context, t *step, list []store.Change) (don
 
 func (t *step) add(l learned) {
 	if l.what != nil {
-		t.bytes += len(l.what.coded)
+		t.bytes += l.what.size()
 	}
 	t.list = append(t.list, l)
 }

@@ -17,6 +17,7 @@ import (
 //	06 db segment(4) ordinal(4)    a block of the segment's documents, by the first ordinal
 //	07 db build(4) note(8)         a note whose attachments are not read yet
 //	08 db build(4) note(8)         the message that the note had when it was read
+//	09 db segment(4) bucket(4)     a row of the segment's pairs, by the first bucket
 const (
 	spaceMeta byte = iota + 1
 	spaceState
@@ -26,6 +27,7 @@ const (
 	spaceDocs
 	spaceLate
 	spaceMessage
+	spacePairs
 )
 
 // Format is the version of the storage format and of the rules for words. An index of another version is built again.

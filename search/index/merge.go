@@ -125,6 +125,11 @@ type source struct {
 	it  *pebble.Iterator
 	b   blockReader
 	has bool
+	// pairs is the filter, which has a next position if more is set. slots maps each of its slots to the new one, or to
+	// -1.
+	pairs *pairReader
+	more  bool
+	slots []int64
 }
 
 // open opens the iterators of a source and moves to its first term. The caller closes the source in any case.
@@ -235,12 +240,75 @@ func (x *Index) join(db note.DatabaseID, id uint32, list []Segment, alive func([
 		}
 		w.term(term)
 	}
+	if err := v.joinPairs(w, docs, sources); err != nil {
+		return info, 0, errors.Join(err, w.batch.Close())
+	}
 	b := x.eng.NewBatch()
 	defer b.Close()
 	if info, err = w.finish(b); err == nil {
 		err = engineError(b.Commit(pebble.NoSync))
 	}
 	return info, gone, err
+}
+
+// joinPairs writes the filter of the new segment, whose documents are docs.
+func (v *View) joinPairs(w *segmentWriter, docs *Docs, sources []*source) (err error) {
+	at := make([]uint64, len(docs.Notes)) // the first slot of each document
+	next := uint64(0)
+	for ord := range docs.Notes {
+		at[ord] = next
+		next += docs.slots(ord)
+	}
+	for _, s := range sources {
+		defer func() { err = errors.Join(err, s.closePairs()) }()
+		if err := s.openPairs(v, at); err != nil {
+			return err
+		}
+	}
+	out := w.newPairs(docs)
+	for bucket := range uint64(pairBuckets) {
+		for _, s := range sources {
+			for s.more && s.pairs.bucket == bucket && w.err == nil {
+				if to := s.slots[s.pairs.slot]; to >= 0 {
+					out.add(bucket, uint64(to))
+				}
+				if s.more, err = s.pairs.step(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	out.end()
+	return nil
+}
+
+// openPairs opens the filter of a source and moves to its first position. at is the first slot of each document of the
+// new segment. The caller closes the filter in any case.
+func (s *source) openPairs(v *View, at []uint64) (err error) {
+	s.slots = make([]int64, 0, s.docs.allSlots())
+	for ord, to := range s.to {
+		for i := range s.docs.slots(ord) {
+			if to < 0 {
+				s.slots = append(s.slots, -1)
+			} else {
+				s.slots = append(s.slots, int64(at[to]+i))
+			}
+		}
+	}
+	if s.pairs, err = v.readPairs(s.b.seg, uint64(len(s.slots))); err != nil {
+		return err
+	}
+	if s.more, err = s.pairs.begin(s.pairs.it.First()); s.more {
+		s.more, err = s.pairs.step()
+	}
+	return err
+}
+
+func (s *source) closePairs() error {
+	if s.pairs == nil || s.pairs.it == nil {
+		return nil
+	}
+	return engineError(s.pairs.it.Close())
 }
 
 // place assigns ordinals in the new segment to the documents of the sources.

@@ -18,6 +18,8 @@ type Piece struct {
 	// Coded holds Count terms, encoded by AppendTerm.
 	Coded []byte
 	Count int
+	// Pairs holds the pairs of adjacent words, ascending, if Flags has Paired.
+	Pairs []Pair
 }
 
 // Kind is the kind of a piece.
@@ -34,11 +36,13 @@ type Flags uint8
 
 // The flags. Mutable: the note may have had other words, so a match in the index must be checked in the text. Cut: the
 // note has a word longer than its term, or its header was not read completely. HasAttachment: see text.Document.
+// Paired: the pairs of the piece are known. Those of pieces from older versions of the index are not.
 const (
 	Mutable Flags = 1 << iota
 	Cut
 	HasAttachment
 	flagAttachments // the piece is of that kind
+	Paired
 )
 
 // Code describes the occurrences of a term in a piece: the fields, whether normalization changed more than the case,
@@ -94,7 +98,7 @@ func cutTerm(b []byte) (term []byte, c Code, rest []byte, ok bool) {
 	return term, Code(v), b[max(n, 0):], n > 0
 }
 
-// appendRecord appends the encoding of a piece: a header, then the terms in any order.
+// appendRecord appends the encoding of a piece: a header, the pairs if it has them, then the terms in any order.
 func appendRecord(dst []byte, p *Piece) []byte {
 	f := p.Flags
 	if p.Kind == Attachments {
@@ -103,6 +107,12 @@ func appendRecord(dst []byte, p *Piece) []byte {
 	dst = binary.AppendVarint(append(dst, byte(f)), p.Date)
 	dst = binary.AppendUvarint(dst, uint64(p.Length))
 	dst = binary.AppendUvarint(dst, uint64(p.Count))
+	if f&Paired != 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(p.Pairs)))
+		for _, x := range p.Pairs {
+			dst = binary.BigEndian.AppendUint32(dst, uint32(x))
+		}
+	}
 	return append(dst, p.Coded...)
 }
 
@@ -115,6 +125,12 @@ func readRecord(id note.ID, b []byte) (*Piece, bool) {
 		p.Kind = Attachments
 	}
 	p.Count = r.Count(2)
+	if f&Paired != 0 {
+		p.Pairs = make([]Pair, r.Count(4))
+		for i := range p.Pairs {
+			p.Pairs[i] = Pair(binary.BigEndian.Uint32(r.Take(4)))
+		}
+	}
 	p.Coded = r.Take(len(r.B))
 	return p, r.Done()
 }

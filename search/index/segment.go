@@ -183,7 +183,7 @@ func (w *segmentWriter) finish(b *pebble.Batch) (Segment, error) {
 
 // dropSegment removes a segment.
 func dropSegment(b *pebble.Batch, db note.DatabaseID, seg uint32) {
-	for _, space := range []byte{spaceTerms, spacePosts, spaceDocs} {
+	for _, space := range []byte{spaceTerms, spacePosts, spaceDocs, spacePairs} {
 		p := partKey(space, db, seg)
 		_ = b.DeleteRange(p, after(p), nil) // cannot fail: the batch is in memory
 	}

@@ -110,7 +110,7 @@ func (w *Writer) Restart(db note.DatabaseID) error {
 
 // Put adds a piece. It replaces a waiting piece of the same note and kind.
 func (w *Writer) Put(db note.DatabaseID, b *Build, p *Piece) {
-	row := appendRecord(make([]byte, 0, 24+len(p.Coded)), p)
+	row := appendRecord(make([]byte, 0, 28+4*len(p.Pairs)+len(p.Coded)), p)
 	w.set(w.b.Set(recordKey(db, b.ID, p.Note, byte(p.Kind)), row, nil))
 	b.Records++
 	b.RecordBytes += uint64(len(row))
@@ -238,6 +238,7 @@ func invert(w *segmentWriter, pieces []*Piece) error {
 		total += p.Count
 	}
 	w.docs(&docs)
+	invertPairs(w, &docs, pieces)
 	t := newTerms(total)
 	for ord, p := range pieces {
 		if !t.add(uint32(ord), p) {

@@ -4,6 +4,7 @@
 package query
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -182,6 +183,30 @@ func (l tokens) how(i int) (how index.How, final bool) {
 // Groups returns conditions that every passing text fulfils. If there are none, the words of a text do not help to
 // decide the test.
 func (t *Text) Groups() []Group { return t.groups }
+
+// Pairs returns conditions on adjacent words that every passing text fulfils: it contains one of the pairs. Words that
+// are looked for by their beginning or end are in none.
+func (t *Text) Pairs() (out [][]index.Pair) {
+	for i := 1; i < len(t.units); i++ {
+		var pairs []index.Pair
+		first, second := t.units[i-1].fits, t.units[i].fits
+		if !exact(first) || !exact(second) {
+			continue
+		}
+		for _, a := range first {
+			for _, b := range second {
+				pairs = append(pairs, index.MakePair(index.HashTerm([]byte(a.Text)), index.HashTerm([]byte(b.Text))))
+			}
+		}
+		out = append(out, pairs)
+	}
+	return out
+}
+
+// exact reports whether a group fits nothing but certain words.
+func exact(g Group) bool {
+	return g != nil && !slices.ContainsFunc(g, func(p index.Pattern) bool { return p.How != index.Exact })
+}
 
 // IsSubstring reports whether t was made by Substring, and not by Phrase.
 func (t *Text) IsSubstring() bool { return t.needle != nil }
