@@ -40,7 +40,7 @@ type analyser struct {
 
 // gathered holds the occurrences of a word in the current document.
 type gathered struct {
-	hash   uint64 // index.HashTerm
+	hash   uint64 // index.HashTerm, 0 if the word is in no pair
 	fields uint16
 	sure   bool
 	count  int32
@@ -72,7 +72,7 @@ func (a *analyser) document(d *text.Document) *analysed {
 				out.flags |= index.Cut
 			}
 			hash := a.add(a.scan.Term, uint16(s.Field), a.scan.Sure)
-			if a.scan.Pos > 0 {
+			if a.scan.Pos > 0 && last != 0 && hash != 0 {
 				a.pairs = append(a.pairs, index.MakePair(last, hash))
 			}
 			last = hash

@@ -12,8 +12,8 @@ import (
 )
 
 // The index keeps no positions of words. For phrases, each segment has a filter instead: a set that contains every pair
-// of adjacent words of its documents, and a few more. So a phrase that does not occur is decided without reading the
-// text of most documents that contain its words.
+// of adjacent words of its documents, unless one has a digit, and a few more. So a phrase that does not occur is decided
+// without reading the text of most documents that contain its words.
 //
 // A document takes a number of slots by its length. A pair's hash selects one of pairBuckets buckets and one of the
 // document's slots. The filter is the sorted list of bucket × slots of the segment + slot. It is stored as differences
@@ -34,10 +34,14 @@ const (
 // Pair is the hash of two adjacent words. Its upper bits are a bucket.
 type Pair uint32
 
-// HashTerm returns the hash of a term, for MakePair (FNV-1a).
+// HashTerm returns the hash of a term, for MakePair (FNV-1a). It returns 0 for a term with a digit, which is in no
+// pair: few documents have it, so its pairs would take room (an eighth of all) and save little.
 func HashTerm(term []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range term {
+		if '0' <= c && c <= '9' {
+			return 0
+		}
 		h = (h ^ uint64(c)) * 1099511628211
 	}
 	return h

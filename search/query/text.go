@@ -4,7 +4,6 @@
 package query
 
 import (
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -185,17 +184,17 @@ func (l tokens) how(i int) (how index.How, final bool) {
 func (t *Text) Groups() []Group { return t.groups }
 
 // Pairs returns conditions on adjacent words that every passing text fulfils: it contains one of the pairs. Words that
-// are looked for by their beginning or end are in none.
+// are looked for by their beginning or end are in none, nor are those that no pair is kept of.
 func (t *Text) Pairs() (out [][]index.Pair) {
 	for i := 1; i < len(t.units); i++ {
-		var pairs []index.Pair
-		first, second := t.units[i-1].fits, t.units[i].fits
-		if !exact(first) || !exact(second) {
+		first, second := hashes(t.units[i-1].fits), hashes(t.units[i].fits)
+		if first == nil || second == nil {
 			continue
 		}
+		var pairs []index.Pair
 		for _, a := range first {
 			for _, b := range second {
-				pairs = append(pairs, index.MakePair(index.HashTerm([]byte(a.Text)), index.HashTerm([]byte(b.Text))))
+				pairs = append(pairs, index.MakePair(a, b))
 			}
 		}
 		out = append(out, pairs)
@@ -203,9 +202,16 @@ func (t *Text) Pairs() (out [][]index.Pair) {
 	return out
 }
 
-// exact reports whether a group fits nothing but certain words.
-func exact(g Group) bool {
-	return g != nil && !slices.ContainsFunc(g, func(p index.Pattern) bool { return p.How != index.Exact })
+// hashes returns the hashes of the words that a group fits, nil if it fits others or words that are in no pair.
+func hashes(g Group) (out []uint64) {
+	for _, p := range g {
+		h := index.HashTerm([]byte(p.Text))
+		if p.How != index.Exact || h == 0 {
+			return nil
+		}
+		out = append(out, h)
+	}
+	return out
 }
 
 // IsSubstring reports whether t was made by Substring, and not by Phrase.
