@@ -12,8 +12,8 @@ import (
 )
 
 // The index keeps no positions of words. For phrases, each segment has a filter instead: a set that contains every pair
-// of adjacent words of its documents, unless one has a digit, and a few more. So a phrase that does not occur is decided
-// without reading the text of most documents that contain its words.
+// of adjacent words of its documents, unless one has a digit, and a few more. So a phrase that does not occur is
+// decided without reading the text of most documents that contain its words.
 //
 // A document takes a number of slots by its length. A pair's hash selects one of pairBuckets buckets and one of the
 // document's slots. The filter is the sorted list of bucket × slots of the segment + slot. It is stored as differences
