@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { cards, events, jmap, make } from "./objects.mjs";
+import { cards, events, jmap, make, tasks } from "./objects.mjs";
 import { base, browser, controlled, counts, deliver, inChromium, keptIn, open, row, signInAt, until } from "./world.mjs";
 
 after(() => browser.close());
@@ -205,10 +205,10 @@ test("what a push tells of is read after a while if the server refuses it: a mes
   const task = { "@type": "Task", title: "Refused task", taskListId: lists.list.find((l) => l.role === "inbox").id };
   const card = (full) => ({ "@type": "Card", version: "1.0", addressBookIds: { [books.list.find((b) => b.isDefault).id]: true }, name: { full } });
   await jmap(me, ["ContactCard/set", { create: { card: card("Known Before") } }]);
-  for (const [path, there, question, change, shown] of [
+  for (const [path, there, question, change, shown, last] of [
     ["/mail/inbox", ".row .subject", '"Email/changes"', () => deliver("x@other.example", `${me}@example.com`, `From: x@other.example\nTo: ${me}@example.com\nSubject: Refused message\nMessage-ID: <refused@other.example>\n\nWords.\n`), row(page, "Refused message")],
     ["/calendar/week/2030-09-02", ".grid-body", '"after":"2030-09-01T', () => make(me, { title: "Refused event", start: "2030-09-03T09:00:00" }), event(page, "Refused event")],
-    ["/calendar/tasks", ".tasks", '"Task/', () => jmap(me, ["Task/set", { create: { task } }]), page.locator(".task", { hasText: "Refused task" })],
+    ["/calendar/tasks", ".tasks", '"Task/', () => jmap(me, ["Task/set", { create: { task } }]), page.locator(".task", { hasText: "Refused task" }), '"Task/query"'],
     ["/contacts/all", ".contact-row", '"ContactCard/changes"', () => jmap(me, ["ContactCard/set", { create: { card: card("Refused Contact") } }]), page.locator(".contact-row", { hasText: "Refused Contact" })],
   ]) {
     await page.goto(base + path);
@@ -216,7 +216,7 @@ test("what a push tells of is read after a while if the server refuses it: a mes
     await page.waitForLoadState("networkidle"); // it was read, and it listens
     const reading = await refuse(page, question);
     await change();
-    await until(() => reading.asked.length > 0);
+    await until(() => reading.asked.some((body) => body.includes(last ?? question))); // a reading that begins anew by itself too
     reading.on = false;
     await shown.waitFor();
   }
@@ -401,4 +401,53 @@ test("a key that is pressed as soon as the page is seen is not lost: calendar an
     await page.waitForSelector(form);
   }
   assert.deepEqual(page.wrong, []);
+});
+
+test("a task that is ticked while it is made is there once when it has its id", async () => {
+  const page = await open({ worker: false });
+  await signInAt(page, "/calendar/tasks", ".tasks", me);
+  const making = await hold(page, '"create":{');
+  await page.fill("#quick", "Ticked while made");
+  await page.keyboard.press("Enter");
+  await until(() => making.n === 1);
+  const ticking = await hold(page, '"update":{');
+  const rows = page.locator(".task:has-text('Ticked while made')");
+  await page.evaluate(() => {
+    window.most = 0;
+    new MutationObserver(() => (window.most = Math.max(window.most, [...document.querySelectorAll(".task")].filter((e) => e.textContent.includes("Ticked while made")).length))).observe(document.body, { childList: true, subtree: true });
+  });
+  await rows.locator("input").check();
+  const made = answered(page, '"create":{');
+  making.go();
+  await made;
+  await until(() => ticking.n === 1);
+  ticking.go();
+  await until(async () => (await tasks(me)).some((t) => t.title === "Ticked while made" && t.progress === "completed"));
+  await counts(rows, 1);
+  assert.equal(await page.evaluate(() => window.most), 1);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("what had no answer is read when the server answers something else", async () => {
+  const page = await open({ worker: false });
+  await signInAt(page, "/mail/inbox", ".row .subject", me);
+  await page.goto(`${base}/mail/inbox`);
+  await row(page, "").first().waitFor();
+  await page.waitForLoadState("networkidle"); // it was read, and it listens
+  let lost = 0, on = true;
+  await page.route("**/jmap/api", (route) => {
+    if (!on || !says(route, '"Email/changes"')) return route.fallback();
+    lost++;
+    return route.abort("connectionreset");
+  });
+  await deliver("x@other.example", `${me}@example.com`, "From: x@other.example\nTo: carol@example.com\nSubject: Not answered\nMessage-ID: <unanswered@other.example>\n\nWords.\n");
+  await until(() => lost > 0);
+  const other = answered(page, '"SieveRules/get"');
+  await page.click("button[aria-label='Settings']");
+  await other;
+  const before = lost;
+  await until(() => lost > before); // it is asked for again, and is lost again
+  on = false;
+  await row(page, "Not answered").waitFor();
+  assert.deepEqual(page.wrong.filter((w) => !/ERR_CONNECTION_RESET/.test(w)), []);
 });

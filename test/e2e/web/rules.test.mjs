@@ -154,6 +154,34 @@ test("rules that are moved while the move before is on its way are where both ha
   assert.deepEqual(page.wrong, []);
 });
 
+test("a rule that is moved while the rules are read back is not put back", async () => {
+  const page = await enter({ worker: false });
+  await script(page, ["A", "B", "C"].map((n) => `# rule:[${n}]\nif header :contains "subject" "${n} subject" { discard; }\n`).join(""));
+  let go, held = 0, setting = 0;
+  const gone = new Promise((done) => (go = done));
+  await page.route("**/jmap/api", async (route) => {
+    const body = route.request().postData() ?? "";
+    if (body.includes('"SieveRules/set"')) setting++;
+    else if (setting > 0 && body.includes('"SieveRules/get"') && held++ === 0) await gone;
+    return route.continue();
+  });
+  const order = (...names) => until(async () => (await rules(page)).join() === names.join());
+  await page.click(".rule-list [aria-label='Move down: A']");
+  await until(() => held === 1);
+  await page.click(".rule-list [aria-label='Move down: A']");
+  await order("B", "C", "A");
+  await page.evaluate(() => {
+    window.seen = new Set();
+    new MutationObserver(() => window.seen.add([...document.querySelectorAll(".rule-list strong")].map((s) => s.textContent).join())).observe(document.querySelector(".rule-list"), { subtree: true, childList: true, characterData: true });
+  });
+  go();
+  await until(() => setting === 2 && held > 1); // the second one is behind the answer that was held
+  assert.deepEqual(await page.evaluate(() => [...window.seen].filter((s) => s !== "B,C,A")), []);
+  await settings(page);
+  await order("B", "C", "A");
+  assert.deepEqual(page.wrong, []);
+});
+
 test("a script of somebody else stays whole, and is edited as text", async () => {
   const page = await enter();
   await script(page, `require ["vacation", "fileinto"];\n# mine\nif not header :contains "subject" "x" {\n  vacation "I am away.";\n}\n# rule:[Mine]\nif header :contains "subject" "mine" { fileinto "Archive"; }\n`);

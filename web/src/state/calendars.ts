@@ -145,7 +145,7 @@ export const openCalendars = (): Promise<void> => (opening ??= begin());
 let opening: Promise<void> | null = null;
 
 async function begin(): Promise<void> {
-  onRead("CalendarEvent", refresh);
+  onRead("CalendarEvent", readShown);
   await load();
   await readOwn();
   const kept = await db.get<Shelf[]>("facts", "calendars");

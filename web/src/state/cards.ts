@@ -77,7 +77,7 @@ export const keptContacts = () => db.get<Kept>("facts", "contacts");
 
 /** Begins: what the browser keeps, then what the server says. */
 export async function openContacts(): Promise<void> {
-  onRead("ContactCard", syncContacts);
+  onRead("ContactCard", syncOne);
   await load();
   const kept = await keptContacts();
   if (kept) {
@@ -156,8 +156,10 @@ async function syncOnce(): Promise<void> {
   }
 }
 
+const syncOne = (): Promise<boolean> => (under = under.then(() => attempt(() => syncOnce().then(() => true)).catch(() => false)).then((x) => x ?? false));
+
 /** Brings all that is shown up to date; one round after the other. Where the server refuses, it stays as it is. */
-export const syncContacts = persistent(() => (under = under.then(() => attempt(() => syncOnce().then(() => true)).catch(() => false)).then((x) => x ?? false)));
+export const syncContacts = persistent(syncOne);
 
 let stop: (() => void) | null = null;
 

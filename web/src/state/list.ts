@@ -105,6 +105,8 @@ export async function loadWindows(froms: number[], moved: () => boolean, again: 
   const mine = ++reads;
   for (const from of list_) asked.set(keyOf(where, from), mine);
   const total = list.value.total;
+  /** No later read of these windows was shown. */
+  const isLast = () => place.value === where && list_.some((from) => (taken.get(keyOf(where, from)) ?? 0) < mine);
   try {
     const done = await attempt(async () => {
       const { answers, gone, since } = await readWindows(where, list_);
@@ -113,11 +115,11 @@ export async function loadWindows(froms: number[], moved: () => boolean, again: 
       if (newer.length > 0) takeWindows(where, newer.map((from) => windowOf(answers, from, gone)), answers, since, (now) => moved() || now !== total);
       return true;
     });
-    if (!done && place.value === where) await showKept(where);
+    if (!done && isLast()) await showKept(where);
     return true;
   } catch (e) {
     if (e instanceof DOMException && e.name === "AbortError") return true;
-    if (place.value === where) list.value = { ...list.value, state: e instanceof Error ? e.message : String(e) };
+    if (isLast()) list.value = { ...list.value, state: e instanceof Error ? e.message : String(e) };
     return !(e instanceof Refused) || e.later === undefined;
   } finally {
     for (const from of list_) if (asked.get(keyOf(where, from)) === mine) asked.delete(keyOf(where, from));

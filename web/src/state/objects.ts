@@ -6,7 +6,7 @@ import { refusalIn, Refused } from "../jmap/client";
 import type { Id, SetError } from "../jmap/types";
 import * as db from "./db";
 import { beforeMade, busy, forget, intend, onEnd, replace, takeBack, waiting, type Intention, type ObjectChange, type Removal } from "./outbox";
-import { client, online, phase, retryPause } from "./session";
+import { client, online, persistent, phase } from "./session";
 import { mostTries, type Outcome } from "./tell";
 
 export type Kind = ObjectChange["type"];
@@ -37,9 +37,11 @@ export function overlay<T>(type: Kind): { value: Map<string, { object: T | null;
       for (const [key, object] of i.shows ?? []) {
         if (i.refused && !isNewKey(key)) continue;
         const as = { object: object as T | null, standing: i.refused ? "refused" : i.waited ? "waits" : "now" } as const;
+        const before = first.get(key);
+        if (object && before) out.delete(before); // it was made meanwhile, and is changed again
         out.set(key, as);
         // One that was made meanwhile is hidden under the key that it had before, too.
-        if (!object) for (const before of out.keys()) if (keyNow(before) === key) out.set(before, as);
+        if (!object) for (const was of out.keys()) if (keyNow(was) === key) out.set(was, as);
       }
     }
     return out;
@@ -189,27 +191,32 @@ async function send(i: Change, ifInState?: string): Promise<Outcome> {
 }
 
 const readers = new Map<Kind, () => Promise<boolean>>();
-const reading = new Map<Kind, Promise<void>>();
+const reading = new Map<Kind, Promise<boolean>>();
 
-/** read is called when changes of a type are done, to read them back; false: the server did not answer. */
-export const onRead = (type: Kind, read: () => Promise<boolean>): void => void readers.set(type, read);
+/** read is called when changes of a type are done, to read them back, until the server has answered: false says that it has not. */
+export function onRead(type: Kind, read: () => Promise<boolean>): void {
+  if (!readers.has(type)) readers.set(type, persistent(() => readBack(type, read)));
+}
 
 /** Reads back what is done: once for all that end at a time. What was shown of it meanwhile is given up then. */
-async function readBack(type: Kind): Promise<void> {
+async function readBack(type: Kind, read: () => Promise<boolean>): Promise<boolean> {
   const those = done.value.filter((i) => i.type === type);
-  if ((await readers.get(type)?.()) === false) return void setTimeout(() => void readBack(type), retryPause);
-  done.value = done.value.filter((i) => !those.includes(i));
+  const told = await read();
+  if (told) done.value = done.value.filter((i) => !those.includes(i));
+  return told;
 }
 
 onEnd((i) => {
   if (!isChange(i)) return;
   if (!i.refused) done.value = [...done.value, i];
   const more = waiting.value.some((w) => w.key !== i.key && isChange(w) && w.type === i.type && !w.refused && w.kind === "set");
-  if (!more) reading.set(i.type, readBack(i.type));
+  const read = readers.get(i.type);
+  if (!read) done.value = done.value.filter((d) => d.type !== i.type); // nothing shows them
+  else if (!more) reading.set(i.type, read());
 });
 
 /** Resolves when what is done of a type was read back. */
-export const isRead = (type: Kind): Promise<void> => reading.get(type) ?? Promise.resolve();
+export const isRead = async (type: Kind): Promise<void> => void (await reading.get(type));
 
 /** The end of a change: waits, if the server did not answer. created holds new ids by the names of the request. */
 export interface Performed {

@@ -225,20 +225,28 @@ export const retryPause = 4000;
 /** After how many milliseconds a server that refused for now is asked the nth time, where it wants to be asked after so many at the earliest. */
 export const pauseBefore = (n: number, asked: number) => asked + Math.min(60_000, 1000 * 2 ** n) * (0.75 + Math.random() / 2);
 
+/** The server answers, and knows who asks. */
+const reachable = computed(() => online.value && phase.value === "in");
+
 /**
- * A reader that reads again after a pause while read answers false: the server refused, and no push may come that asks for the same. While
- * the server does not answer, follow asks.
+ * A reader that reads again after a pause while read answers false: no push may come that asks for the same. While the server does not
+ * answer or the session is over, it waits for the end of that.
  */
 export function persistent<K = void>(read: (known?: K) => Promise<boolean>): (known?: K) => Promise<boolean> {
   let refused = 0;
   let again: ReturnType<typeof setTimeout> | undefined;
-  return async function ask(known?: K) {
+  let owed = false;
+  async function ask(known?: K): Promise<boolean> {
+    owed = false;
     const told = await read(known);
     clearTimeout(again);
     if (told) refused = 0;
-    else if (online.peek()) again = setTimeout(() => void ask(), pauseBefore(refused++, 0));
+    else if (reachable.peek()) again = setTimeout(() => void ask(), pauseBefore(refused++, 0));
+    else owed = true;
     return told;
-  };
+  }
+  reachable.subscribe((is) => { if (is && owed) void ask(); });
+  return ask;
 }
 
 /**

@@ -99,7 +99,7 @@ const catchUp = persistent<Changes>(async (known) => {
       syncAgain = false;
       told = await attempt(() => syncOnce());
     }
-    return told !== false;
+    return told ?? phase.peek() !== "in"; // undefined: no answer, or signed out
   } catch (e) {
     if (!(e instanceof Refused) || e.later === undefined) throw e;
     return false;

@@ -112,7 +112,7 @@ let opening: Promise<void> | null = null;
 export const openTasks = (): Promise<void> => (opening ??= begin());
 
 async function begin(): Promise<void> {
-  onRead("Task", refreshTasks);
+  onRead("Task", readTasks);
   await load();
   const [lists, tasks] = await Promise.all([db.get<Listed[]>("facts", "taskLists"), db.get<Kept[]>("facts", "tasks")]);
   if (states.size === 0) batch(() => { taskLists.value = lists ?? []; read.value = tasks ?? []; });
@@ -168,11 +168,13 @@ function around(): [Day, Day] {
 let edits = 0;
 let reading: Promise<boolean> | undefined;
 
-/** Reads lists and tasks again: once for all who ask meanwhile. */
-export const refreshTasks = persistent(() => {
+function readTasks(): Promise<boolean> {
   edits++;
   return (reading ??= readAgain());
-});
+}
+
+/** Reads lists and tasks again: once for all who ask meanwhile. */
+export const refreshTasks = persistent(readTasks);
 
 /** Reads until nothing was asked since the last question, the time included in which the browser keeps the answer. */
 async function readAgain(): Promise<boolean> {
@@ -340,6 +342,6 @@ const changing = new Meanwhile<Listed>();
 export async function showList(l: Listed, isVisible: boolean): Promise<Problem | undefined> {
   taskLists.value = taskLists.value.map((x) => (x.key === l.key ? { ...x, isVisible } : x));
   const bad = await changing.during(l.key, { isVisible }, () => setLists(l.account, { update: { [l.id]: { isVisible } } }));
-  if (bad) await refreshTasks(); // as the server has it
+  if (bad) taskLists.value = taskLists.value.map((x) => (x.key === l.key ? changing.of(l.key, { ...x, isVisible: l.isVisible }) : x));
   return bad;
 }

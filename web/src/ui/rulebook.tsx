@@ -18,19 +18,19 @@ import { ScriptEditor } from "./rulescript";
 const reason = (e: unknown) => (e instanceof Error ? e.message : String(e));
 
 /** Reads the rules into a signal, and says it where that fails. */
-function useBook(): { book: Signal<Book | null>; read: (shows?: boolean) => Promise<void>; write: (rules: Rule[]) => Promise<boolean> } {
+function useBook(): { book: Signal<Book | null>; read: (shows?: () => boolean) => Promise<void>; write: (rules: Rule[]) => Promise<boolean> } {
   const book = useSignal<Book | null>(null);
   /** The rules as the server has them. */
   const stored = useRef<Book | null>(null);
   /** The last change, and the number of changes that are not stored yet. */
   const last = useRef<Promise<boolean>>(Promise.resolve(true));
   const under = useRef(0);
-  const read = async (shows = true) => {
+  const read = async (shows = () => true) => {
     try {
       const found = await readRules();
       if (!found) return void say(t("cannotReach"));
       stored.current = found;
-      if (shows) book.value = found;
+      if (shows()) book.value = found;
     } catch (e) {
       say(t("refusedByServer", reason(e)));
     }
@@ -49,7 +49,7 @@ function useBook(): { book: Signal<Book | null>; read: (shows?: boolean) => Prom
       say(t("cannotReach"));
       return false;
     }
-    await read(done === "changed" || under.current === 1);
+    await read(() => done === "changed" || under.current === 1); // not over a change that came meanwhile
     if (done === "changed") say(tu("rulesChanged"));
     return done === "stored";
   };

@@ -115,7 +115,8 @@ async function set(s: Shelf, change: Partial<Pick<Shelf, "isVisible" | "name" | 
   shelves.value = shelves.value.map((x) => (x.account === s.account && x.id === s.id ? { ...x, ...change } : x));
   const problem = await changing.during(keyOf(s.account, s.id), change, () => setCalendar(s.account, { update: { [s.id]: change } }));
   if (!problem) return;
-  shelves.value = shelves.value.map((x) => (x.account === s.account && x.id === s.id ? s : x));
+  const back = Object.fromEntries(Object.keys(change).map((k) => [k, s[k as keyof Shelf]]));
+  shelves.value = shelves.value.map((x) => (x.account === s.account && x.id === s.id ? changing.of(keyOf(x.account, x.id), { ...x, ...back }) : x));
   say(problem);
 }
 

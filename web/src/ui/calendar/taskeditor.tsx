@@ -87,10 +87,10 @@ function changes(was: Task | undefined, first: Form, f: Form): TaskPatch | undef
 async function leaveUnknown(key: string): Promise<void> {
   await openTasks();
   await showTaskDays(days.peek()[0]!, days.peek().at(-1)!);
-  if (!taskOf(key)) await refreshTasks();
+  const told = !!taskOf(key) || (await refreshTasks());
   if (taskOf(key) || route.peek().query["task"] !== key) return;
   closeQuery("task");
-  say(tt("gone"));
+  say(told ? tt("gone") : t("cannotReach"));
 }
 
 /** The layer of the task that the address names, or of a new one. */
