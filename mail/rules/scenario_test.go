@@ -116,8 +116,13 @@ func TestSpamtest(t *testing.T) {
 		want, percent string
 	}{{-1, "0", "0"}, {0, "1", "0"}, {0.111, "1", "11"}, {0.112, "2", "11"}, {0.5, "5", "50"}, {0.999, "9", "99"},
 		{1, "10", "100"}} {
-		p, err := rules.Compile("", `require ["spamtestplus", "fileinto"];
-			if allof (spamtest "`+c.want+`", spamtest :percent "`+c.percent+`") { discard; }`)
+		tested := "1"
+		if c.score < 0 {
+			tested = "0"
+		}
+		p, err := rules.Compile("", `require ["spamtestplus", "fileinto", "relational"];
+			if allof (spamtest "`+c.want+`", spamtest :percent "`+c.percent+`",
+				spamtest :percent :count "eq" "`+tested+`") { discard; }`)
 		if err != nil {
 			t.Fatal(err)
 		}

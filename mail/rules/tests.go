@@ -367,15 +367,18 @@ func (c *compiler) environment(n *sieve.Node) func(*run) ([]value, error) {
 }
 
 // spamtest returns the score of the junk filter: from 1 to 10, or from 0 to 100 with :percent. It is 0 for a message
-// that was not classified. Scores are rounded down, so that 10 and 100 are of what is certainly junk.
+// that was not classified. Scores are rounded down, so that 10 and 100 are of what is certainly junk. With :percent, 0
+// may be a score, too: :count is 0 for a message that was not classified, and 1 for others (RFC 5235 §2.2).
 //
 // Implements: RFC 5235 §2.2.1 spamtest
 // Implements: RFC 5235 §2.2.2 spamtest with :percent
 func (c *compiler) spamtest(n *sieve.Node) func(*run) ([]value, error) {
-	percent := n.Has("percent")
+	percent, count := n.Has("percent"), n.Has("count")
 	return func(r *run) ([]value, error) {
 		n := 0
 		switch score := r.message.Score; {
+		case score == nil && percent && count:
+			return nil, nil
 		case score == nil:
 		case percent:
 			n = int(100 * *score)
