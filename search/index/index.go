@@ -144,23 +144,24 @@ const (
 
 func (x *Index) checkFormat(made uint64) error {
 	want := binary.BigEndian.AppendUint64([]byte{Format}, made)
+	older := binary.BigEndian.AppendUint64([]byte{unpaired}, made)
 	v, err := getValue(x.eng, metaKey(metaFormat))
 	if errors.Is(err, pebble.ErrNotFound) {
 		if v, err := getValue(x.eng, metaKey(metaCursor)); err == nil {
 			return fmt.Errorf("%w: no format beside cursor %x", ErrDamaged, v)
 		}
-		if err := x.eng.Set(metaKey(metaFormat), want, pebble.NoSync); err != nil {
-			return engineError(err)
-		}
-		return nil
+		return engineError(x.eng.Set(metaKey(metaFormat), want, pebble.NoSync))
 	}
 	if err != nil {
 		return engineError(err)
 	}
-	if string(v) != string(want) {
-		return ErrFormat
+	switch string(v) {
+	case string(want):
+		return nil
+	case string(older):
+		return engineError(x.eng.Set(metaKey(metaFormat), want, pebble.NoSync))
 	}
-	return nil
+	return ErrFormat
 }
 
 // grace is the time that Guard waits after the engine has failed, for goroutines that are not blocked in it.

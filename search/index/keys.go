@@ -30,8 +30,13 @@ const (
 	spacePairs
 )
 
-// Format is the version of the storage format and of the rules for words. An index of another version is built again.
-const Format = 2
+// Format is the version of the storage format and of the rules for words. An index of another version is built again,
+// but not one of version unpaired, which has the same segments, some without pairs. Programs that write that version
+// build one of this version again, because their merges lose pairs. When Format rises, unpaired goes.
+const (
+	Format   = 3
+	unpaired = 2
+)
 
 func dbKey(space byte, db note.DatabaseID) []byte {
 	return binary.BigEndian.AppendUint64(append(make([]byte, 0, 40), space), uint64(db))

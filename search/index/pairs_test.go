@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"doublet/env"
 	"doublet/note"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -230,4 +231,33 @@ func FuzzPairRow(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestFormatWithoutPairs opens an index of the version before pairs: it is kept, and marked so that programs of that
+// version build it again. One of an older version is not opened.
+func TestFormatWithoutPairs(t *testing.T) {
+	t.Parallel()
+	e := env.TestRealTime(t).Env
+	mark := func(format byte) error {
+		x, err := Open(e, "index", Options{})
+		if err != nil {
+			return err
+		}
+		v := append([]byte{format}, make([]byte, 8)...)
+		return errors.Join(x.eng.Set(metaKey(metaFormat), v, pebble.NoSync), x.Close())
+	}
+	if err := errors.Join(mark(unpaired), mark(unpaired)); err != nil {
+		t.Fatal(err)
+	}
+	x, err := Open(e, "index", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := getValue(x.eng, metaKey(metaFormat))
+	if err = errors.Join(err, x.Close()); err != nil || v[0] != Format {
+		t.Errorf("format %x, %v", v, err)
+	}
+	if err := errors.Join(mark(unpaired-1), mark(Format)); !errors.Is(err, ErrFormat) {
+		t.Errorf("an older version: %v", err)
+	}
 }
