@@ -112,3 +112,92 @@ func TestOldCopiesInUse(t *testing.T) {
 	}
 	m.must(m.s.Close())
 }
+
+// TestOldCopiesClock starts the store with a clock that is 40 days ahead. Only days that were seen to pass count.
+func TestOldCopiesClock(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := withCopies(t)
+	m.must(m.s.Rebranch())
+	m.must(m.s.ShipSegments(ctx))
+	m.tidyDays(2)
+	m.must(m.s.Close())
+	m.f.Time.Advance(40 * 24 * time.Hour)
+	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	m.tidyDays(25)
+	if got := m.folders(); len(got) != 2 {
+		t.Errorf("after 27 days: %v", got)
+	}
+	m.tidyDays(5)
+	if got := m.folders(); len(got) != 1 {
+		t.Errorf("after 32 days: %v", got)
+	}
+	m.must(m.s.Close())
+}
+
+// TestOldCopiesRestored restores a store that last looked at old copies long ago. The time before does not count.
+func TestOldCopiesRestored(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := withCopies(t)
+	m.must(m.s.Rebranch())
+	m.must(m.s.ShipSegments(ctx))
+	m.tidyDays(29)
+	m.f.Time.Advance(40 * 24 * time.Hour)
+	m.must(m.s.Rebranch())
+	m.must(m.s.ShipSegments(ctx))
+	m.tidyDays(28)
+	if got := m.folders(); len(got) != 3 {
+		t.Errorf("after 28 days: %v", got)
+	}
+	m.tidyDays(3)
+	if got := m.folders(); len(got) != 1 {
+		t.Errorf("after 31 days: %v", got)
+	}
+	m.must(m.s.Close())
+}
+
+// TestOldCopiesOfAnother lets a third incarnation give signs of life, which has no copies of its own. It may need those
+// of the first.
+func TestOldCopiesOfAnother(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := withCopies(t)
+	m.must(m.s.Rebranch())
+	m.must(m.s.ShipSegments(ctx))
+	for day := range 80 {
+		if day%20 == 0 {
+			m.must(m.place.Put(ctx, signName(7), []byte{0, 0, 0, 0, 0, 0, 0, byte(day)}))
+		}
+		m.tidyDays(1)
+	}
+	if got := m.folders(); len(got) != 2 {
+		t.Errorf("%v", got)
+	}
+	m.tidyDays(12)
+	if list, err := m.place.List(ctx, "alive/"); err != nil || len(list) != 1 || len(m.folders()) != 1 {
+		t.Errorf("without signs: %v, signs %v, %v", m.folders(), list, err)
+	}
+	m.must(m.s.Close())
+}
+
+// TestOldCopiesDamaged damages one old copy. The others are removed.
+func TestOldCopiesDamaged(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := withCopies(t)
+	list, err := m.place.List(ctx, "segments/")
+	m.must(err)
+	m.must(m.place.Put(ctx, list[0].Name, []byte("damaged")))
+	m.must(m.s.Rebranch())
+	m.must(m.s.ShipSegments(ctx))
+	m.tidyDays(32)
+	copies := 0
+	for _, n := range m.folders() {
+		copies += n
+	}
+	if copies != 4 { // three that were written again, and the damaged one
+		t.Errorf("%v", m.folders())
+	}
+	m.must(m.s.Close())
+}

@@ -46,8 +46,8 @@ type Copier interface {
 	Fetch(ctx context.Context, c *layout.Copy, to io.Writer) error
 	// Remove removes a copy. It is no error if there is none.
 	Remove(ctx context.Context, name string) error
-	// List lists the names of all copies, Opens reports whether the keys open one.
-	List(ctx context.Context) ([]string, error)
+	// List lists the names of all blobs that begin with prefix, Opens reports whether the keys open a copy.
+	List(ctx context.Context, prefix string) ([]string, error)
 	Opens(ctx context.Context, name string) (bool, error)
 	// Put and Get write and read a small blob, as blob.Store has them.
 	Put(ctx context.Context, name string, content []byte) error

@@ -8,9 +8,9 @@ import (
 	"doublet/store/blob"
 )
 
-// List lists the names of all copies.
-func (t *Tier) List(ctx context.Context) ([]string, error) {
-	list, err := t.place.List(ctx, "segments/")
+// List lists the names of all blobs that begin with prefix.
+func (t *Tier) List(ctx context.Context, prefix string) ([]string, error) {
+	list, err := t.place.List(ctx, prefix)
 	if err != nil {
 		return nil, fmt.Errorf("tier: list copies: %w", err)
 	}
