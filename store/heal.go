@@ -17,9 +17,6 @@ import (
 // spare returns the copy that can replace the file of a segment. It may be of another incarnation: sealed segments do
 // not change.
 func (t *tiers) spare(id uint64) (c layout.Copy, ok bool) {
-	if t.away == nil {
-		return c, false
-	}
 	c, ok = t.row(id)
 	return c, ok && !c.Gone && slices.ContainsFunc(t.obj.Segments(), func(seg object.SegmentInfo) bool {
 		return seg.ID == id && seg.Sealed && !seg.Away && seg.Size == c.Size
@@ -62,14 +59,18 @@ func (t *tiers) healAll(ctx context.Context) (failed error) {
 }
 
 // heal replaces the file of a segment by its copy, and reports whether it did. It does nothing for a segment that has
-// no copy or is evicted. The caller holds passing.
+// no copy or is evicted. The error is object.ErrLost if the copy is damaged, too. The caller holds passing.
 func (t *tiers) heal(ctx context.Context, id uint64) (done bool, err error) {
 	c, ok := t.spare(id)
+	if ok && t.away == nil {
+		return false, fmt.Errorf("%w: the setting data.segments_archive is empty", ErrAway)
+	}
 	if ok && !t.space.forSegments(c.Size) {
 		return false, fmt.Errorf("%w: to heal segment %d", ErrNoSpace, id)
 	}
 	if ok {
-		err = t.obj.Eviction.Heal(id, func(w io.Writer) error { return t.away.Fetch(ctx, &c, w) })
+		err = t.obj.Eviction.Heal(id, func(w io.Writer) error { return t.away.Fetch(ctx, &c, w) },
+			func(copied []object.DamagedRange) error { return t.better(ctx, id, c.Size, copied) })
 	}
 	switch {
 	case errors.Is(err, object.ErrNotFound): // it was rewritten
@@ -90,9 +91,80 @@ func (t *tiers) heal(ctx context.Context, id uint64) (done bool, err error) {
 	return true, nil
 }
 
+// errNoCopy means that a segment is damaged and has no copy.
+var errNoCopy = errors.New("store: segment is damaged and has no copy")
+
+// sound returns an error if an object that the index names is damaged in the file of a segment, and cannot be healed.
+func (t *tiers) sound(ctx context.Context, seg object.SegmentInfo) error {
+	damaged, err := t.damage(ctx, seg.ID, seg.Size)
+	if err != nil {
+		return err
+	}
+	// After a crash, a segment may have torn records, which were not acknowledged.
+	live, _, err := t.compare(ctx, seg.ID, damaged, nil)
+	if err != nil || !live {
+		return err
+	}
+	healed, err := t.heal(ctx, seg.ID)
+	if err == nil && !healed {
+		err = errNoCopy
+	}
+	return err
+}
+
+// damage returns the damaged ranges of the file of a segment of size bytes.
+func (t *tiers) damage(ctx context.Context, id uint64, size int64) (list []object.DamagedRange, err error) {
+	o := object.ScanOptions{Damaged: func(r object.DamagedRange) { list = append(list, r) }}
+	err = t.obj.Scan(id, o, func(object.Digest, object.Location) error { return ctx.Err() })
+	if errors.Is(err, object.ErrDamaged) { // the file is lost
+		return []object.DamagedRange{{Segment: id, To: size}}, nil
+	}
+	return list, err
+}
+
+// better returns object.ErrLost unless the copy of a segment may replace its file: nothing is damaged in the copy, or
+// less than in the file.
+func (t *tiers) better(ctx context.Context, id uint64, size int64, copied []object.DamagedRange) error {
+	if len(copied) == 0 {
+		return nil
+	}
+	file, err := t.damage(ctx, id, size)
+	if err != nil {
+		return err
+	}
+	if gains, loses, err := t.compare(ctx, id, file, copied); err != nil || gains && !loses {
+		return err
+	}
+	return fmt.Errorf("%w: it has the same damage as the file", object.ErrLost)
+}
+
+// compare compares the damaged ranges of the file of a segment and of its copy. gains means that an object which the
+// index names is damaged in the file only, loses that one is in the copy only. It reads the whole object index if there
+// are any.
+func (t *tiers) compare(ctx context.Context, id uint64, file, copied []object.DamagedRange) (gains, loses bool,
+	err error) {
+	if len(file)+len(copied) == 0 {
+		return false, false, nil
+	}
+	err = scan(t.eng, layout.Key(layout.SpaceObject), func(_, v []byte) error {
+		loc, _, err := object.ParseLocation(v)
+		if err != nil {
+			return fmt.Errorf("%w: object index", ErrDamaged)
+		}
+		if loc.Segment == id {
+			hit := func(r object.DamagedRange) bool { return r.From < loc.End() && r.To > int64(loc.Offset) }
+			inFile, inCopy := slices.ContainsFunc(file, hit), slices.ContainsFunc(copied, hit)
+			gains, loses = gains || inFile && !inCopy, loses || inCopy && !inFile
+		}
+		return ctx.Err()
+	})
+	return gains, loses, err
+}
+
 // HealSegment replaces the file of a sealed segment, which is damaged or lost, by its copy, and reports whether it did.
 // It does nothing for a segment that has no copy or is evicted. If the copy cannot be reached the error is ErrAway, and
-// object.ErrLost if it is damaged, too. While segments are being copied, HealSegment fails with ErrShipping.
+// object.ErrLost if it is damaged, too. While segments are being copied, HealSegment fails with ErrShipping, and the
+// segment is healed before the next one is copied.
 func (o *objects) HealSegment(ctx context.Context, id uint64) (done bool, err error) {
 	if err := o.dbs.enter(); err != nil {
 		return false, err
@@ -105,9 +177,12 @@ func (o *objects) HealSegment(ctx context.Context, id uint64) (done bool, err er
 	return done, err
 }
 
-// healNow is heal unless a pass runs.
+// healNow is heal unless a pass runs. That pass then heals the segment.
 func (t *tiers) healNow(ctx context.Context, id uint64) (done bool, err error) {
 	if !t.passing.TryLock() {
+		t.mu.Lock()
+		t.damaged[id] = true
+		t.mu.Unlock()
 		return false, ErrShipping
 	}
 	defer t.passing.Unlock()

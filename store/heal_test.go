@@ -3,12 +3,14 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	"doublet/note"
+	"doublet/store/blob"
 	"doublet/store/object"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -28,11 +30,16 @@ func (m *tierModel) copied() (ids []uint64) {
 func (m *tierModel) damage(ids []uint64) {
 	m.t.Helper()
 	for _, id := range ids {
-		f, err := m.f.FS.OpenReadWrite("data/objects/"+object.FileName(id), vfs.WriteCategoryUnspecified)
-		m.must(err)
-		_, err = f.WriteAt([]byte("damage"), 20_000)
-		m.must(errors.Join(err, f.Close()))
+		m.damageAt(id, 20_000)
 	}
+}
+
+func (m *tierModel) damageAt(id uint64, off int64) {
+	m.t.Helper()
+	f, err := m.f.FS.OpenReadWrite("data/objects/"+object.FileName(id), vfs.WriteCategoryUnspecified)
+	m.must(err)
+	_, err = f.WriteAt([]byte("damage"), off)
+	m.must(errors.Join(err, f.Close()))
 }
 
 // withCopies returns a store with three messages, each in a segment on disk that has a copy.
@@ -151,4 +158,167 @@ func TestDamagedCopy(t *testing.T) {
 	m.must(m.s.ShipSegments(ctx))
 	m.read(ids[1], false)
 	m.must(m.s.Close())
+}
+
+// TestHealBeforeCopying damages segments after a restore, when only the copies of the old incarnation are whole. They
+// are healed before new copies are written, also those that nobody has read.
+func TestHealBeforeCopying(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := withCopies(t)
+	m.must(m.s.Rebranch())
+	m.damage([]uint64{1})
+	m.readAll()
+	m.damage([]uint64{2})
+	m.must(m.s.ShipSegments(ctx))
+	if ids := m.copied(); len(ids) != 3 {
+		t.Errorf("segments with a copy: %v", ids)
+	}
+	m.healed(2)
+}
+
+// TestOldCopyStays lets the first copy after a restore fail. Until it is complete the old one can be read, and if the
+// segment is removed then, what was written is removed, too.
+func TestOldCopyStays(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := withCopies(t)
+	h := &hooked{Place: m.place.Place}
+	m.place.Place = h
+	m.must(m.s.Rebranch())
+	h.fn = func() {
+		m.damage([]uint64{1, 2, 3})
+		m.readAll()
+		m.place.left = 1 // the copy is written, but not read back
+		m.place.cut = func() {}
+	}
+	if err := m.s.ShipSegments(ctx); !errors.Is(err, blob.ErrAway) {
+		t.Errorf("copy while the place fails: %v", err)
+	}
+	m.place.left = -1
+	if got := m.folders(); len(got) != 2 {
+		t.Errorf("copies: %v", got)
+	}
+	m.must(errors.Join(m.s.tiers.leave(1), m.s.obj.Remove(1), m.s.ShipSegments(ctx)))
+	list, err := m.place.List(ctx, fmt.Sprintf("segments/%016x/", m.s.incarnation))
+	if err != nil || len(list) != 2 {
+		t.Errorf("copies of segments 2 and 3: %v, %v", list, err)
+	}
+	m.must(m.s.Close())
+}
+
+// TestHealDuringPass asks for a segment to be healed while another one is copied. It is healed before the next one is
+// copied.
+func TestHealDuringPass(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := withCopies(t)
+	h := &hooked{Place: m.place.Place}
+	m.place.Place = h
+	for range 2 {
+		m.create()
+		m.must(m.s.Objects().Seal())
+	}
+	m.damage([]uint64{1})
+	h.fn = func() {
+		if done, err := m.s.HealSegment(ctx, 1); done || !errors.Is(err, ErrShipping) {
+			t.Errorf("healed %v: %v", done, err)
+		}
+		h.fn = func() {
+			if n := m.s.tiers.totals().healed; n != 1 {
+				t.Errorf("%d segments were healed before the next one was copied", n)
+			}
+		}
+	}
+	m.must(m.s.ShipSegments(ctx))
+	m.healed(1)
+}
+
+// TestCopyOfDamage damages a segment before it has a copy: none is written. A copy with the same damage replaces
+// nothing, and one with less damage does.
+func TestCopyOfDamage(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := newTierModel(t, 0)
+	m.must(m.s.Close())
+	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	locs := m.segment(10)
+	m.damage([]uint64{1})
+	if err := m.s.ShipSegments(ctx); !errors.Is(err, errNoCopy) || len(m.folders()) != 0 {
+		t.Errorf("copy of a damaged segment: %v, %v", err, m.folders())
+	}
+	seg := m.s.Objects().Segments()[0]
+	from, err := m.s.obj.OpenSegment(1)
+	m.must(err)
+	c, err := m.s.tiers.send(ctx, seg, from)
+	m.must(errors.Join(err, from.Close(), m.s.tiers.record(1, c)))
+	if done, err := m.s.HealSegment(ctx, 1); done || !errors.Is(err, object.ErrLost) {
+		t.Errorf("by the same damage: healed %v, %v", done, err)
+	}
+	m.damageAt(1, int64(locs[6].Offset)+1000)
+	if done, err := m.s.HealSegment(ctx, 1); !done || err != nil {
+		t.Errorf("by less damage: healed %v, %v", done, err)
+	}
+	for i, id := range slices.Sorted(maps.Keys(m.mails)) {
+		if i > 0 {
+			m.read(id, false)
+		}
+	}
+	m.must(m.s.Close())
+}
+
+// segment creates n messages in one segment, and returns the places of their objects.
+func (m *tierModel) segment(n int) (locs []object.Location) {
+	m.t.Helper()
+	for range n {
+		m.create()
+	}
+	m.must(m.s.Objects().Seal())
+	segments := m.s.Objects().Segments()
+	m.must(m.s.obj.Scan(segments[len(segments)-1].ID, object.ScanOptions{},
+		func(_ object.Digest, loc object.Location) error {
+			locs = append(locs, loc)
+			return nil
+		}))
+	if len(locs) != n {
+		m.t.Fatalf("%d objects in %d messages", len(locs), n)
+	}
+	return locs
+}
+
+// removeBut removes all messages but those with these indexes, in the order of their creation.
+func (m *tierModel) removeBut(keep ...int) {
+	m.t.Helper()
+	for i, id := range slices.Sorted(maps.Keys(m.mails)) {
+		if !slices.Contains(keep, i) {
+			m.remove(id)
+		}
+	}
+	for range 3 {
+		_, err := m.s.Sweep(context.Background(), 100)
+		m.must(err)
+	}
+}
+
+// TestRewriteWithoutPlace rewrites a damaged segment while the setting for the place is empty. It is put off.
+func TestRewriteWithoutPlace(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := newTierModel(t, 0)
+	m.must(m.s.Close())
+	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	m.segment(10)
+	m.must(m.s.ShipSegments(ctx))
+	m.removeBut(0)
+	m.damage([]uint64{1})
+	m.must(m.s.Close())
+	m.reopen(func(o *Options) { o.Tier = nil })
+	if _, err := m.s.Rewrite(ctx); !errors.Is(err, ErrAway) {
+		t.Errorf("rewrite: %v", err)
+	}
+	m.must(m.s.Close())
+	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	m.readAll()
+	m.must(m.s.ShipSegments(ctx))
+	m.healed(1)
 }

@@ -81,7 +81,7 @@ type tiers struct {
 	// removed holds the segments that were rewritten since the store was opened. Their numbers are not given again, and
 	// they get no copies.
 	removed map[uint64]bool
-	// damaged holds the segments whose files are damaged and whose copies are not. The next pass heals them.
+	// damaged holds the segments whose files are damaged. The pass that runs, or the next one, heals them.
 	damaged map[uint64]bool
 	// healed counts the files that were replaced by their copies.
 	healed uint64
@@ -220,8 +220,8 @@ func (t *tiers) leave(id uint64) error {
 // ErrShipping means that segments are being copied already.
 var ErrShipping = errors.New("store: segments are being copied already")
 
-// ShipSegments brings the copies of segments up to date: it removes those of removed segments, copies sealed segments
-// that have none, heals damaged segments, and recalls and evicts segments. After a failure it goes on with the other
+// ShipSegments brings the copies of segments up to date: it removes those of removed segments, heals damaged segments,
+// copies sealed segments that have none, and recalls and evicts segments. After a failure it goes on with the other
 // segments, unless the other place is away; the error joins all failures. What it has done stays done.
 // It does nothing without Options.Tier, and fails with ErrShipping if another call runs. Readers and writers go on
 // meanwhile.
@@ -249,9 +249,10 @@ func (o *objects) ShipSegments(ctx context.Context) error {
 
 func (t *tiers) pass(ctx context.Context) error {
 	failed := t.clean(ctx) // a place may refuse to remove, and still take copies
+	unhealed := t.healAll(ctx)
 	for _, seg := range t.obj.Segments() {
 		if err := errors.Join(ctx.Err(), t.alive()); err != nil {
-			return errors.Join(failed, err)
+			return errors.Join(failed, unhealed, err)
 		}
 		if !seg.Sealed || seg.Away || t.copied(seg) {
 			continue
@@ -259,11 +260,14 @@ func (t *tiers) pass(ctx context.Context) error {
 		if err := t.ship(ctx, seg); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("store: copy segment %d: %w", seg.ID, err))
 			if errors.Is(err, blob.ErrAway) {
-				return failed
+				return errors.Join(failed, unhealed)
 			}
 		}
+		if unhealed == nil { // copying many segments takes hours
+			unhealed = t.healAll(ctx)
+		}
 	}
-	return errors.Join(failed, t.healAll(ctx), t.recall(ctx), t.evict(ctx))
+	return errors.Join(failed, unhealed, t.recall(ctx), t.evict(ctx))
 }
 
 // clean removes the copies of segments that were removed. Those of another incarnation stay for now: the store that
@@ -280,10 +284,11 @@ func (t *tiers) clean(ctx context.Context) (failed error) {
 		if !c.Gone {
 			continue
 		}
-		var err error
-		if c.Incarnation == t.incarnation {
-			err = t.away.Remove(ctx, c.Name)
+		name := c.Name
+		if c.Incarnation != t.incarnation { // a copy of ours may have been interrupted (send)
+			name = t.copyName(id, &c)
 		}
+		err := t.away.Remove(ctx, name)
 		if err == nil {
 			err = t.drop(id)
 		}
@@ -301,7 +306,8 @@ func (t *tiers) copied(seg object.SegmentInfo) bool {
 	return ok && !c.Gone && c.Incarnation == t.incarnation && c.Size == seg.Size
 }
 
-// ship copies a segment.
+// ship copies a segment. One that is damaged is healed first: it must not take the place of an older copy, which may be
+// the only one that is whole.
 func (t *tiers) ship(ctx context.Context, seg object.SegmentInfo) error {
 	t.mu.Lock()
 	removed := t.removed[seg.ID]
@@ -309,9 +315,14 @@ func (t *tiers) ship(ctx context.Context, seg object.SegmentInfo) error {
 	if removed {
 		return nil // its file stayed by a fault of the disk
 	}
+	if err := t.sound(ctx, seg); errors.Is(err, object.ErrNotFound) {
+		return nil // it was rewritten
+	} else if err != nil {
+		return err
+	}
 	from, err := t.obj.OpenSegment(seg.ID)
 	if errors.Is(err, object.ErrNotFound) {
-		return nil // it was rewritten
+		return nil
 	}
 	if err != nil {
 		return err
@@ -323,18 +334,26 @@ func (t *tiers) ship(ctx context.Context, seg object.SegmentInfo) error {
 	return t.record(seg.ID, c)
 }
 
+// copyName returns the name of a copy of this incarnation. It has a part that tells apart segments with the same
+// number, of which a data folder that returned to an older state may have several.
+func (t *tiers) copyName(id uint64, c *layout.Copy) string {
+	sum := sha256.Sum256(c.Head[:])
+	return fmt.Sprintf("segments/%016x/%012d-%x", t.incarnation, id, sum[:8])
+}
+
 // send writes the copy of a segment. Before, it records that the copy may exist, so that one that was interrupted is
-// removed if its segment is. The name has a part that tells apart segments with the same number, of which a data folder
-// that returned to an older state may have several.
+// removed if its segment is. The row of a copy of another incarnation stays until the new copy is complete, so that the
+// old one can be read until then. clean then finds the new one by its name.
 func (t *tiers) send(ctx context.Context, seg object.SegmentInfo, from object.Source) (layout.Copy, error) {
 	c := layout.Copy{Incarnation: t.incarnation, Stored: seg.Size, Size: seg.Size, Gone: true}
 	if _, err := from.ReadAt(c.Head[:], 0); err != nil {
 		return c, err
 	}
-	sum := sha256.Sum256(c.Head[:])
-	c.Name = fmt.Sprintf("segments/%016x/%012d-%x", t.incarnation, seg.ID, sum[:8])
-	if err := t.record(seg.ID, c); err != nil {
-		return c, err
+	c.Name = t.copyName(seg.ID, &c)
+	if old, ok := t.row(seg.ID); !ok || old.Gone || old.Size != seg.Size {
+		if err := t.record(seg.ID, c); err != nil {
+			return c, err
+		}
 	}
 	c, err := t.away.Ship(ctx, c.Name, from, seg.Size)
 	c.Incarnation = t.incarnation

@@ -136,24 +136,29 @@ var errLeaving = errors.New("object: a reader still uses the evicted file")
 // Recall makes the file of an evicted segment again. fetch writes the content, which it has verified. Calls of Recall,
 // Heal and Evict for one segment must not run at the same time.
 func (e *Eviction) Recall(id uint64, fetch func(io.Writer) error) error {
-	return e.fetchFile("recall", id, true, fetch)
+	return e.fetchFile("recall", id, true, fetch, nil)
 }
 
-// Heal replaces the file of a sealed segment, which is damaged or lost, by what fetch writes. Running reads end with
-// the old file.
-func (e *Eviction) Heal(id uint64, fetch func(io.Writer) error) error {
-	return e.fetchFile("heal", id, false, fetch)
+// Heal replaces the file of a sealed segment, which is damaged or lost, by what fetch writes, unless check returns an
+// error. check gets the damaged ranges of what fetch wrote. Running reads end with the old file.
+func (e *Eviction) Heal(id uint64, fetch func(io.Writer) error, check func([]DamagedRange) error) error {
+	return e.fetchFile("heal", id, false, fetch, check)
 }
 
-// fetchFile makes the file of a sealed segment that is evicted or not, as away says.
-func (e *Eviction) fetchFile(verb string, id uint64, away bool, fetch func(io.Writer) error) error {
+// fetchFile makes the file of a sealed segment that is evicted or not, as away says. check may be nil.
+func (e *Eviction) fetchFile(verb string, id uint64, away bool, fetch func(io.Writer) error,
+	check func([]DamagedRange) error) error {
 	s := e.s
 	size, err := e.fetchable(id, away)
 	if err != nil {
 		return fmt.Errorf("object: %s segment %d: %w", verb, id, err)
 	}
 	path := s.path(id) + recallSuffix
-	if err := e.writeFile(path, size, fetch); err != nil {
+	err = e.writeFile(path, size, fetch)
+	if err == nil && check != nil {
+		err = e.checkFile(path, id, size, check)
+	}
+	if err != nil {
 		return errors.Join(fmt.Errorf("object: %s segment %d: %w", verb, id, err), s.env.FS.Remove(path))
 	}
 	err = s.env.FS.Rename(path, s.path(id))
@@ -203,6 +208,21 @@ func (e *Eviction) writeFile(path string, size int64, fetch func(io.Writer) erro
 		err = fmt.Errorf("%d bytes of %d: %w", info.Size(), size, io.ErrUnexpectedEOF)
 	}
 	return err
+}
+
+// checkFile calls check with the damaged ranges of a file with a segment of size bytes.
+func (e *Eviction) checkFile(path string, id uint64, size int64, check func([]DamagedRange) error) error {
+	f, err := e.s.env.FS.Open(path)
+	if err != nil {
+		return err
+	}
+	var damaged []DamagedRange
+	o := ScanOptions{Damaged: func(r DamagedRange) { damaged = append(damaged, r) }}
+	err = scanIn(e.s, f, false, id, size, o, func(Digest, Location) error { return nil })
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return check(damaged)
 }
 
 // attach makes readers use the file of a segment again. If the segment was removed meanwhile, it deletes the file.

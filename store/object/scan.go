@@ -65,12 +65,18 @@ func (s *Store) Scan(segment uint64, o ScanOptions, fn func(Digest, Location) er
 	if err := s.settle(g); err != nil {
 		return fmt.Errorf("scan: %w", err)
 	}
+	return scanIn(s, h.f, h.away, segment, end, o, fn)
+}
+
+// scanIn is Scan for a segment that is open and has end bytes. away means that it is read from its copy.
+func scanIn(s *Store, f Source, away bool, segment uint64, end int64, o ScanOptions,
+	fn func(Digest, Location) error) error {
 	r := readerPool.Get().(*reader)
 	defer readerPool.Put(r)
-	src := &steady{Source: h.f, away: h.away}
+	src := &steady{Source: f, away: away}
 	r.s, r.f = s, src
 	c := &scan{s: s, o: o, fn: fn, id: segment, end: end, src: src, r: r, bad: -1, budget: verifyBudget * end}
-	err = c.run()
+	err := c.run()
 	r.f = nil
 	switch {
 	case src.err == nil:
