@@ -300,6 +300,29 @@ func (m *tierModel) removeBut(keep ...int) {
 	}
 }
 
+// TestRewriteFromBoth rewrites a segment with one live object that is damaged in the file, and another one that is
+// damaged in the copy. None is lost.
+func TestRewriteFromBoth(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := newTierModel(t, 0)
+	m.must(m.s.Close())
+	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	locs := m.segment(10)
+	m.must(m.s.ShipSegments(ctx))
+	m.removeBut(0, 6)
+	m.damage([]uint64{1})
+	c, _ := m.s.tiers.row(1)
+	b, err := m.place.Get(ctx, c.Name, 10<<20)
+	m.must(err)
+	b[locs[6].Offset+locs[6].Stored/2] ^= 1
+	m.must(m.place.Put(ctx, c.Name, b))
+	if n, err := m.s.Rewrite(ctx); err != nil || n <= 0 {
+		t.Errorf("rewrite: %d bytes, %v", n, err)
+	}
+	m.healed(0)
+}
+
 // TestRewriteWithoutPlace rewrites a damaged segment while the setting for the place is empty. It is put off.
 func TestRewriteWithoutPlace(t *testing.T) {
 	t.Parallel()
@@ -321,4 +344,25 @@ func TestRewriteWithoutPlace(t *testing.T) {
 	m.readAll()
 	m.must(m.s.ShipSegments(ctx))
 	m.healed(1)
+}
+
+// TestRewriteGoesOn rewrites an evicted segment behind one on disk that is damaged and whose copy is gone. The error
+// tells of that one.
+func TestRewriteGoesOn(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := newTierModel(t, 0)
+	m.must(m.s.Close())
+	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	m.segment(10)
+	m.segment(10)
+	m.must(m.s.ShipSegments(ctx))
+	m.removeBut(0, 10)
+	m.damage([]uint64{1})
+	c, _ := m.s.tiers.row(1)
+	m.must(errors.Join(m.place.Place.Remove(ctx, c.Name), m.s.obj.Eviction.Evict(2)))
+	if n, err := m.s.Rewrite(ctx); n <= 0 || !errors.Is(err, errUnhealed) {
+		t.Errorf("rewrite: %d bytes, %v", n, err)
+	}
+	m.must(m.s.Close())
 }

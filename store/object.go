@@ -205,7 +205,7 @@ func (o *objects) sweepObject(row []byte, d note.Digest) (gone bool, err error) 
 
 // Rewrite copies the live objects out of sealed segments that are less than half live, and removes those segments. It
 // reads the whole object index once, so run it in quiet hours. Segments whose copies are needed and cannot be read stay
-// as they are; the error tells of the last one.
+// as they are; the error joins the reasons.
 func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 	if err := o.dbs.enter(); err != nil {
 		return 0, err
@@ -219,26 +219,27 @@ func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var away error
+	var failed error
+	away := false
 	for _, seg := range o.obj.Segments() {
-		if !o.sparse(seg, live[seg.ID]) || seg.Away && away != nil && !dead[seg.ID] {
+		if !o.sparse(seg, live[seg.ID]) || seg.Away && away && !dead[seg.ID] {
 			continue
 		}
 		if !o.keep.TryLock() {
-			return reclaimed, away // a backup copies segments; the next run continues
+			return reclaimed, failed // a backup copies segments; the next run continues
 		}
 		err := o.rewriteSegment(ctx, seg.ID, live[seg.ID], dead[seg.ID])
 		o.keep.Unlock()
 		switch {
 		case o.putOff(ctx, seg, err):
-			away = err
+			failed, away = errors.Join(failed, err), away || seg.Away
 		case err != nil:
-			return reclaimed, err
+			return reclaimed, errors.Join(failed, err)
 		default:
 			reclaimed += seg.Size - live[seg.ID]
 		}
 	}
-	return reclaimed, away
+	return reclaimed, failed
 }
 
 // putOff reports whether the rewrite of a segment failed only because its copy cannot be read for now.
@@ -293,7 +294,7 @@ type move struct {
 var errUnhealed = errors.New("store: segment is damaged and cannot be replaced by its copy")
 
 // copyLive appends the live records of a segment again, of live bytes. If some cannot be read, it heals the segment
-// first. What is damaged in the copy, too, is given up.
+// first. Objects that are damaged in the file and in the copy are given up.
 func (o *objects) copyLive(ctx context.Context, id uint64, live int64) (moves []move, err error) {
 	moves, err = o.copyReadable(ctx, id)
 	for _, m := range moves {
@@ -305,9 +306,41 @@ func (o *objects) copyLive(ctx context.Context, id uint64, live int64) (moves []
 	switch healed, herr := o.tiers.healNow(ctx, id); {
 	case healed:
 		return o.copyReadable(ctx, id)
-	case herr != nil && !errors.Is(herr, object.ErrLost):
+	case errors.Is(herr, object.ErrLost) && err == nil:
+		return o.copyCopied(ctx, id, moves)
+	case herr != nil:
 		return nil, fmt.Errorf("%w: %w", errUnhealed, herr)
 	}
+	return moves, err
+}
+
+// copyCopied appends the live records of a segment again that moves does not have and that the copy has.
+func (o *objects) copyCopied(ctx context.Context, id uint64, moves []move) ([]move, error) {
+	moved := map[note.Digest]bool{}
+	for _, m := range moves {
+		moved[m.digest] = true
+	}
+	prefix := layout.Key(layout.SpaceObject)
+	err := scan(o.eng, prefix, func(k, v []byte) error {
+		loc, _, err := object.ParseLocation(v)
+		if err != nil || len(k) != len(prefix)+len(note.Digest{}) {
+			return fmt.Errorf("%w: object index", ErrDamaged)
+		}
+		d := note.Digest(k[len(prefix):])
+		if loc.Segment != id || moved[d] {
+			return ctx.Err()
+		}
+		content, err := o.obj.Eviction.ReadCopy(loc, object.Digest(d), 0, int64(loc.Size), nil)
+		switch {
+		case errors.Is(err, object.ErrDamaged):
+			return ctx.Err()
+		case err != nil:
+			return fmt.Errorf("%w: %w", errUnhealed, err)
+		}
+		to, err := o.obj.Append(object.Digest(d), content)
+		moves = append(moves, move{d, loc, to})
+		return err
+	})
 	return moves, err
 }
 
