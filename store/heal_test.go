@@ -45,9 +45,7 @@ func (m *tierModel) damageAt(id uint64, off int64) {
 // withCopies returns a store with three messages, each in a segment on disk that has a copy.
 func withCopies(t *testing.T) *tierModel {
 	t.Helper()
-	m := newTierModel(t, 0)
-	m.must(m.s.Close())
-	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	m := newRoomyModel(t)
 	for range 3 {
 		m.create()
 		m.must(m.s.Objects().Seal())
@@ -107,9 +105,7 @@ func TestHeal(t *testing.T) {
 func TestHealBeforeRewrite(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	m := newTierModel(t, 0)
-	m.must(m.s.Close())
-	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	m := newRoomyModel(t)
 	for range 3 {
 		m.create()
 	}
@@ -239,9 +235,7 @@ func TestHealDuringPass(t *testing.T) {
 func TestCopyOfDamage(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	m := newTierModel(t, 0)
-	m.must(m.s.Close())
-	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	m := newRoomyModel(t)
 	locs := m.segment(10)
 	m.damage([]uint64{1})
 	if err := m.s.ShipSegments(ctx); !errors.Is(err, errNoCopy) || len(m.folders()) != 0 {
@@ -305,9 +299,7 @@ func (m *tierModel) removeBut(keep ...int) {
 func TestRewriteFromBoth(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	m := newTierModel(t, 0)
-	m.must(m.s.Close())
-	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	m := newRoomyModel(t)
 	locs := m.segment(10)
 	m.must(m.s.ShipSegments(ctx))
 	m.removeBut(0, 6)
@@ -327,9 +319,7 @@ func TestRewriteFromBoth(t *testing.T) {
 func TestRewriteWithoutPlace(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	m := newTierModel(t, 0)
-	m.must(m.s.Close())
-	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	m := newRoomyModel(t)
 	m.segment(10)
 	m.must(m.s.ShipSegments(ctx))
 	m.removeBut(0)
@@ -351,9 +341,7 @@ func TestRewriteWithoutPlace(t *testing.T) {
 func TestRewriteGoesOn(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	m := newTierModel(t, 0)
-	m.must(m.s.Close())
-	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	m := newRoomyModel(t)
 	m.segment(10)
 	m.segment(10)
 	m.must(m.s.ShipSegments(ctx))

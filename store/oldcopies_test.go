@@ -37,6 +37,16 @@ func (m *tierModel) tidyDays(n int) {
 	}
 }
 
+// restoredWithCopies returns a store with three segments, each with a copy of the incarnation before a restore and one
+// of its own.
+func restoredWithCopies(t *testing.T) *tierModel {
+	t.Helper()
+	m := withCopies(t)
+	m.must(m.s.Rebranch())
+	m.must(m.s.ShipSegments(context.Background()))
+	return m
+}
+
 // TestOldCopies gives the store a new incarnation while some segments are evicted. The copies of the old one are
 // removed after 30 days, but those that a row names, and those of another store. A restart and a place that fails at
 // times change nothing.
@@ -116,10 +126,7 @@ func TestOldCopiesInUse(t *testing.T) {
 // TestOldCopiesClock starts the store with a clock that is 40 days ahead. Only days that were seen to pass count.
 func TestOldCopiesClock(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	m := withCopies(t)
-	m.must(m.s.Rebranch())
-	m.must(m.s.ShipSegments(ctx))
+	m := restoredWithCopies(t)
 	m.tidyDays(2)
 	m.must(m.s.Close())
 	m.f.Time.Advance(40 * 24 * time.Hour)
@@ -139,9 +146,7 @@ func TestOldCopiesClock(t *testing.T) {
 func TestOldCopiesRestored(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	m := withCopies(t)
-	m.must(m.s.Rebranch())
-	m.must(m.s.ShipSegments(ctx))
+	m := restoredWithCopies(t)
 	m.tidyDays(29)
 	m.f.Time.Advance(40 * 24 * time.Hour)
 	m.must(m.s.Rebranch())
@@ -162,9 +167,7 @@ func TestOldCopiesRestored(t *testing.T) {
 func TestOldCopiesOfAnother(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	m := withCopies(t)
-	m.must(m.s.Rebranch())
-	m.must(m.s.ShipSegments(ctx))
+	m := restoredWithCopies(t)
 	for day := range 80 {
 		if day%20 == 0 {
 			m.must(m.place.Put(ctx, signName(7), []byte{0, 0, 0, 0, 0, 0, 0, byte(day)}))

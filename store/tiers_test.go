@@ -185,6 +185,15 @@ func newTierModel(t *testing.T, seed uint64) *tierModel {
 	return m
 }
 
+// newRoomyModel returns a model that evicts nothing.
+func newRoomyModel(t *testing.T) *tierModel {
+	t.Helper()
+	m := newTierModel(t, 0)
+	m.must(m.s.Close())
+	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	return m
+}
+
 // failing calls fn while the place fails.
 func (m *tierModel) failing(fn func()) {
 	m.place.percent = m.rng.IntN(40)
@@ -456,9 +465,7 @@ func TestAwayIsMended(t *testing.T) {
 func TestLostCopy(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	m := newTierModel(t, 0)
-	m.must(m.s.Close())
-	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	m := newRoomyModel(t)
 	for range 2 {
 		m.create()
 		m.must(m.s.Objects().Seal())
@@ -490,9 +497,7 @@ func TestLostCopy(t *testing.T) {
 func TestEvictionOrder(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	m := newTierModel(t, 0)
-	m.must(m.s.Close())
-	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	m := newRoomyModel(t)
 	var ids []note.ID
 	for range 3 {
 		m.create()
@@ -567,9 +572,7 @@ func TestEvictBelowFloor(t *testing.T) {
 func TestRestoredStoreCopiesAgain(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	m := newTierModel(t, 0)
-	m.must(m.s.Close())
-	m.reopen(func(o *Options) { o.Tier.Cache = 1 << 40 })
+	m := newRoomyModel(t)
 	m.create()
 	m.must(m.s.Objects().Seal())
 	m.must(m.s.ShipSegments(ctx))
