@@ -15,50 +15,60 @@ import (
 // key may be destroyed while mail waits.
 const keptSignatures = 1000
 
-// signatures caches the latest signatures by queue ID. A change of the directory clears it, because keys may have
-// changed.
+// signatures caches the latest signatures by queue ID.
 type signatures struct {
+	mu   sync.Mutex
+	made map[note.UNID]*signature
+	ring [keptSignatures]note.UNID
+	next int
+}
+
+// signature is the signature of one message. Deliveries to its destinations run side by side: the first of them makes
+// the signature and holds mu, the others wait for it.
+type signature struct {
 	mu      sync.Mutex
-	version uint64
-	made    map[note.UNID][]byte
-	ring    [keptSignatures]note.UNID
-	next    int
+	header  []byte // nil: not made
+	version uint64 // the directory's; keys may have changed after it
 }
 
-func (g *signatures) get(id note.UNID, version uint64) ([]byte, bool) {
+// of returns the signature of a message, which may not have been made.
+func (g *signatures) of(id note.UNID) *signature {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	h, ok := g.made[id]
-	return h, ok && version == g.version
-}
-
-func (g *signatures) put(id note.UNID, version uint64, h []byte) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.made == nil || version != g.version {
-		g.made, g.version = make(map[note.UNID][]byte), version
+	if g.made == nil {
+		g.made = make(map[note.UNID]*signature)
 	}
-	if _, ok := g.made[id]; !ok {
+	kept := g.made[id]
+	if kept == nil {
 		delete(g.made, g.ring[g.next])
 		g.ring[g.next], g.next = id, (g.next+1)%keptSignatures
+		kept = new(signature)
+		g.made[id] = kept
 	}
-	g.made[id] = h
+	return kept
 }
 
 // sign puts signatures before a message, once there is a session to send it over. A message is sent without a signature
 // if signing fails.
 func (s *signer) sign(ctx context.Context, c *consignment) {
 	c.signed = true
-	version := s.dir.Version()
-	if h, ok := s.signatures.get(c.entry.ID, version); ok && !c.fitted {
-		c.message.Prefix = h
+	if c.fitted {
+		c.message.Prefix = s.fields(ctx, c)
 		return
 	}
-	h := s.signed(ctx, c)
-	h = append(s.sealed(ctx, c, h), h...)
-	if c.message.Prefix = h; h != nil && !c.fitted {
-		s.signatures.put(c.entry.ID, version, h)
+	kept := s.signatures.of(c.entry.ID)
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if version := s.dir.Version(); kept.header == nil || kept.version != version {
+		kept.header, kept.version = s.fields(ctx, c), version
 	}
+	c.message.Prefix = kept.header
+}
+
+// fields returns the header fields to put before a message: its ARC set and its signatures.
+func (s *signer) fields(ctx context.Context, c *consignment) []byte {
+	h := s.signed(ctx, c)
+	return append(s.sealed(ctx, c, h), h...)
 }
 
 // signed returns the DKIM signatures of the author's domain. Unauthenticated mail with a local author is not signed
