@@ -167,6 +167,9 @@ func (p *webPeer) says(method, answer string) {
 	p.answers[method] = answer
 }
 
+// enablesPush is sent once the WebSocket is open, after the answer that opens it.
+const enablesPush = `WebSocket {@type:*,dataTypes:["Mailbox","Email","EmailDelivery"]}`
+
 // reads waits until the client has sent requests, each as often as it is wanted, after a push to the calendar page if
 // there is one.
 func (p *webPeer) reads(t *testing.T, push string, wanted ...string) {
@@ -354,16 +357,7 @@ func TestWhatTheFullClientAsks(t *testing.T) {
 	p, w := playWeb(t)
 	p.says("Thread/get", `{"list":[{"id":"t1","emailIds":["e1","elsewhere"]},{"id":"t2","emailIds":["e3"]}]}`)
 	s := openFull(t, w)
-	const socket = `WebSocket {@type:*,dataTypes:["Mailbox","Email","EmailDelivery"]}`
-	for range 1000 { // the answer comes before it has enabled pushes
-		p.mu.Lock()
-		there := p.shapes[socket]
-		p.mu.Unlock()
-		if there > 0 {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	p.reads(t, "", enablesPush)
 	check := func(action string, got map[string]bool) {
 		t.Helper()
 		calm(t, s)
@@ -434,19 +428,17 @@ func TestWhatTheFullClientAsks(t *testing.T) {
 	}
 }
 
-// TestFullSession checks that cached data is not requested again, and that pushes are handled in the background.
-func TestFullSession(t *testing.T) {
+// TestFilesOfThePage checks which files a session of the full client loads: all, or those that are not cached.
+func TestFilesOfThePage(t *testing.T) {
 	t.Parallel()
 	p, w := playWeb(t)
-	s := openFull(t, w)
-	calm(t, s)
+	calm(t, openFull(t, w))
 	if files := strings.Join(p.files,
 		" "); files != "/ /assets/index-AAAAAAAA.js /sw.js /assets/writer-BBBBBBBB.js /icon.svg" {
 		t.Errorf("the first of all loads %s", files)
 	}
 	p.files = nil
-	other := openFull(t, w)
-	calm(t, other)
+	calm(t, openFull(t, w))
 	if files := strings.Join(p.files, " "); files != "/ /sw.js" {
 		t.Errorf("who was here before loads %s", files)
 	}
@@ -456,23 +448,36 @@ func TestFullSession(t *testing.T) {
 		" "); files != "/ /assets/index-AAAAAAAA.js /sw.js /assets/writer-BBBBBBBB.js /icon.svg" {
 		t.Errorf("who begins with nothing loads %s", files)
 	}
+}
+
+// TestFullSession checks that cached data is not requested again, and that pushes are handled in the background.
+func TestFullSession(t *testing.T) {
+	t.Parallel()
+	p, w := playWeb(t)
+	s := openFull(t, w)
+	calm(t, s)
 	if s.view.total != 2 || !slices.Equal(s.view.list, []string{"e3", "e1"}) || len(s.view.bodies) != 3 {
 		t.Errorf("%+v", &s.view)
 	}
+	p.reads(t, "", enablesPush)
 	s.Syncs()
 	p.took()
 	if got, err := act(s, workload.Scroll); err != nil || got.Sent+got.Received != 0 {
 		t.Error("to scroll in what is there:", got, err)
 	}
 	p.push <- `{"@type":"StateChange","changed":{"a":{"Email":"2"}}}`
-	for len(p.took()) == 0 {
-		time.Sleep(time.Millisecond)
+	list := s.Syncs()
+	for range 1000 {
+		if len(list) > 0 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+		list = s.Syncs()
 	}
-	calm(t, s)
-	time.Sleep(10 * time.Millisecond)
-	if list := s.Syncs(); len(list) == 0 || list[0].Err != nil || list[0].Traffic.Received == 0 {
+	if len(list) == 0 || list[0].Err != nil || list[0].Traffic.Received == 0 {
 		t.Errorf("%+v", list)
 	}
+	calm(t, s)
 	if got, err := act(s, workload.Idle); err != nil || got.Held < time.Millisecond {
 		t.Error(got, err)
 	}
@@ -495,9 +500,7 @@ func TestOwnChanges(t *testing.T) {
 	p, w := playWeb(t)
 	s := openFull(t, w)
 	calm(t, s)
-	for len(p.took()) > 0 { // it has enabled pushes
-		time.Sleep(10 * time.Millisecond)
-	}
+	p.reads(t, "", enablesPush)
 	asked := func(do workload.Verb, old, now, others string) string {
 		t.Helper()
 		p.says("Email/set", fmt.Sprintf(
