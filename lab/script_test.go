@@ -16,6 +16,7 @@ import (
 
 	"doublet/bench"
 	"doublet/env"
+	"doublet/test/external"
 )
 
 // scripted writes a script whose start does what body says, and which notes its calls in the file calls beside it.
@@ -23,10 +24,8 @@ func scripted(t *testing.T, body string) (s *Script, dir string, calls func() st
 	t.Helper()
 	home := t.TempDir()
 	path := filepath.Join(home, "server")
-	text := "#!/bin/sh\necho \"$1 $3\" >>" + home + "/calls\n[ \"$1\" = stop ] && exit 0\n" + body + "\n"
-	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	external.Script(t, path,
+		"#!/bin/sh\necho \"$1 $3\" >>"+home+"/calls\n[ \"$1\" = stop ] && exit 0\n"+body+"\n")
 	s, err := NewScript(env.Real(slog.New(slog.DiscardHandler)), path, "")
 	if err != nil {
 		t.Fatal(err)

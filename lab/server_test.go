@@ -63,9 +63,7 @@ func TestCPUs(t *testing.T) {
 	external.Need(t, "taskset", "nproc")
 	dir := t.TempDir()
 	program, seen := filepath.Join(dir, "counts"), filepath.Join(dir, "seen")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\nnproc >"+seen+"\nexit 3\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	external.Script(t, program, "#!/bin/sh\nnproc >"+seen+"\nexit 3\n")
 	s := &Server{Name: "one", Data: dir, Doors: map[string]string{"imap": "127.0.0.1:1"}, program: program, CPUs: "0",
 		env: env.Real(slog.New(slog.DiscardHandler))}
 	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 3") {

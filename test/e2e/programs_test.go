@@ -282,9 +282,7 @@ set editor="%[3]s/editor"
 		t.Fatal(err)
 	}
 	editor := filepath.Join(dir, "editor")
-	if err := os.WriteFile(editor, []byte("#!/bin/sh\necho Grüße. >>\"$1\"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	external.Script(t, editor, "#!/bin/sh\necho Grüße. >>\"$1\"\n")
 	env := []string{"TERM=xterm", "HOME=" + dir}
 	press := func(keys string) {
 		program.Run(t, "", env, "script", "-qec", fmt.Sprintf("neomutt -n -F %s -e 'push \"%s\"'", rc, keys),

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"doublet/test/long"
@@ -57,4 +58,15 @@ func Missing(t testing.TB, what, why string) {
 		t.Fatalf("external: %s is missing and EXTERNAL=required: %s", what, why)
 	}
 	t.Skipf("external: %s is missing: %s", what, why)
+}
+
+// Script writes a program of text. Until it is complete, no other goroutine starts a process: one that begins with the
+// file open for writing would make its start fail with ETXTBSY.
+func Script(t testing.TB, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
 }
