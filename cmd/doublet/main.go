@@ -68,8 +68,9 @@ type app struct {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "doublet", Short: "An open collaboration server in the Domino tradition",
-		Long: "Doublet is mail, kept as notes in databases: taken in by SMTP, submission and LMTP, sent to " +
-			"other\nservers, and read by IMAP, POP3, JMAP and in the browser.\n\n" +
+		Long: "Doublet keeps mail, calendars, contacts and tasks as notes in databases that replicate. It takes\n" +
+			"mail in by SMTP, submission and LMTP, sends it to other servers, and serves all of it by IMAP,\n" +
+			"POP3, JMAP, CalDAV, CardDAV and in the browser.\n\n" +
 			"`doublet demo` shows it; `doublet setup` sets one up in a browser;\n" +
 			"`doublet init` and `doublet serve` run it.",
 		SilenceErrors: true, SilenceUsage: true, Version: version(),

@@ -38,7 +38,15 @@ var groupHelp = map[string]string{
 	"user totp": "second factors", "user passkey": "passkeys", "certificate": "certificates of the doors",
 	"dump": "write parts of the store as text", "task": "server tasks",
 	"set": "settings of the running server", "journal": "the mail journal",
-	"junk": "the junk filter that learns",
+	"junk": "the junk filter that learns", "assistance": "other directories: LDAP, Active Directory",
+	"calendar":      "calendars and address books of people",
+	"calendar feed": "calendars that show feeds of other servers",
+	"calendar link": "links by which everyone reads a calendar",
+	"deleted":       "deleted messages that can be restored",
+	"event":         "events that probes raised",
+	"report":        "what other servers report about mail and its way here",
+	"room":          "rooms and other resources",
+	"sieve":         "the filter scripts of people",
 }
 
 // addVerbs adds a command for every verb in admin's table.

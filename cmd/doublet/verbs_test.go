@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"doublet/client/imap"
+
+	"github.com/spf13/cobra"
 )
 
 // made creates a data folder of example.org.
@@ -21,6 +23,21 @@ func made(t *testing.T, data string) {
 	if code, out, errs := command(t, "secret\n", "init", "--domain", "example.org", "--data", data); code != 0 {
 		t.Fatalf("init: %d %s %s", code, out, errs)
 	}
+}
+
+// TestEveryCommandIsDescribed checks that the help says of each command what it is for.
+func TestEveryCommandIsDescribed(t *testing.T) {
+	t.Parallel()
+	var look func(c *cobra.Command)
+	look = func(c *cobra.Command) {
+		if c.Short == "" {
+			t.Errorf("%s has no description", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			look(sub)
+		}
+	}
+	look((&app{}).root())
 }
 
 func TestMovedFolder(t *testing.T) {
