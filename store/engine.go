@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	"doublet/store/engine"
+
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// separate is the size in bytes from which values are stored in blob files. A blob file is written once, at the flush,
-// and not again by every compaction of the keys.
+// separate is the size in bytes from which values are stored in blob files.
 const separate = 256
 
 // openEngine opens Pebble with settings that measurements showed to suit the store (doc/performance.md).
@@ -22,12 +22,8 @@ func openEngine(s *Store) (*pebble.DB, error) {
 	o := &pebble.Options{
 		FS:                          s.env.FS,
 		Cache:                       cache,
-		FormatMajorVersion:          pebble.FormatValueSeparation,
 		MemTableSize:                s.opt.MemTableSize,
-		MemTableStopWritesThreshold: 4,
-		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       24,
-		LBaseMaxBytes:               64 << 20,
 		MaxOpenFiles:                1000,
 		WALDir:                      s.opt.LogDir,
 		DisableAutomaticCompactions: s.opt.Still,
@@ -42,20 +38,7 @@ func openEngine(s *Store) (*pebble.DB, error) {
 		o.FS, o.Cleaner = keepingFS{s.env.FS, s.opt.KeepLog}, pebble.ArchiveCleaner{}
 	}
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
-	for i := range o.Levels {
-		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
-		o.Levels[i].BlockSize = 16 << 10
-		o.Levels[i].Compression = s.compression
-	}
-	o.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
-		return pebble.ValueSeparationPolicy{
-			Enabled:               true,
-			MinimumSize:           separate,
-			MaxBlobReferenceDepth: 10,
-			RewriteMinimumAge:     5 * time.Minute,
-			TargetGarbageRatio:    0.3,
-		}
-	}
+	engine.Share(o, separate, s.compression)
 	// A backup that ended with the process may have left files, which only take space.
 	left := s.env.FS.PathJoin(s.indexDir(), CheckpointName)
 	if there, err := s.there(left); err == nil && there {

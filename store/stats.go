@@ -3,6 +3,8 @@ package store
 import (
 	"sync/atomic"
 
+	"doublet/store/engine"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -89,7 +91,7 @@ func (st *storeStats) init(s *Store) {
 	t.GaugeFunc("Database.RM.Commits.Unflushed", "of these, changes whose flush is awaited",
 		func() float64 { return float64(s.early.waiting()) })
 	t.GaugeFunc("Database.Size", "bytes of the store's tables on disk",
-		metric(func(m *pebble.Metrics) float64 { return float64(m.DiskSpaceUsage()) }))
+		metric(func(m *pebble.Metrics) float64 { return float64(engine.DiskUsage(m)) }))
 	t.GaugeFunc("Database.Compactions.Debt", "bytes that compactions still have to move",
 		metric(func(m *pebble.Metrics) float64 { return float64(m.Compact.EstimatedDebt) }))
 	s.tiers.publish()

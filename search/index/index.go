@@ -22,9 +22,9 @@ import (
 
 	"doublet/env"
 	"doublet/note"
+	"doublet/store/engine"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
@@ -100,18 +100,14 @@ func (x *Index) openEngine(dir string, o *Options) (*pebble.DB, error) {
 	cache := pebble.NewCache(o.CacheSize)
 	defer cache.Unref()
 	opt := &pebble.Options{
-		FS:                 x.env.FS,
-		Cache:              cache,
-		FormatMajorVersion: pebble.FormatValueSeparation,
+		FS:    x.env.FS,
+		Cache: cache,
 		// Nothing here must be durable at once, and all of it can be built again.
-		DisableWAL:                  true,
-		MemTableSize:                uint64(o.MemTableSize),
-		MemTableStopWritesThreshold: 4,
-		L0CompactionThreshold:       4,
-		L0StopWritesThreshold:       40,
-		LBaseMaxBytes:               64 << 20,
-		MaxOpenFiles:                500,
-		Logger:                      engineLog{x},
+		DisableWAL:            true,
+		MemTableSize:          uint64(o.MemTableSize),
+		L0StopWritesThreshold: 40,
+		MaxOpenFiles:          500,
+		Logger:                engineLog{x},
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) { x.env.Log.Warn("index: engine background work failed", "err", err) },
 			DataCorruption: func(i pebble.DataCorruptionInfo) {
@@ -120,20 +116,7 @@ func (x *Index) openEngine(dir string, o *Options) (*pebble.DB, error) {
 		},
 	}
 	opt.CompactionConcurrencyRange = func() (int, int) { return 1, 1 }
-	opt.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
-		return pebble.ValueSeparationPolicy{
-			Enabled:               true,
-			MinimumSize:           separate,
-			MaxBlobReferenceDepth: 10,
-			RewriteMinimumAge:     5 * time.Minute,
-			TargetGarbageRatio:    0.3,
-		}
-	}
-	for i := range opt.Levels {
-		opt.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
-		opt.Levels[i].BlockSize = 16 << 10
-		opt.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.BalancedCompression }
-	}
+	engine.Share(opt, separate, func() *sstable.CompressionProfile { return sstable.BalancedCompression })
 	return pebble.Open(dir, opt)
 }
 
@@ -320,7 +303,7 @@ func (x *Index) Size() uint64 {
 		return 0
 	}
 	defer x.leave()
-	return x.eng.Metrics().DiskSpaceUsage()
+	return engine.DiskUsage(x.eng.Metrics())
 }
 
 // Settle compacts the engine completely. It is for measurements.
