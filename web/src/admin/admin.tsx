@@ -3,6 +3,7 @@
 import "../look/admin.css";
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { waysToSignIn } from "../state/passkeys";
 import { preferences } from "../state/prefs";
 import { openMenu, sheet, sideOpen } from "../state/screen";
 import { online, person } from "../state/session";
@@ -95,7 +96,7 @@ export function Administration() {
       </nav>
       <main class="stage"><Page key={name} /></main>
       {sheet.value?.kind === "ask" && <Ask s={sheet.value} />}
-      {again.value && <Again done={again.value} />}
+      {again.value && (again.value.password ? <Again done={again.value.done} /> : <AgainElsewhere done={again.value.done} />)}
       {help.value && <Frame title={t("help")} onClose={() => (help.value = false)}><div class="keys">
         {Object.values(pages).map((p) => <div><span>{p.title()}</span><kbd>g {p.key}</kbd></div>)}
         <div><span>{ta("search")}</span><kbd>/</kbd></div><div><span>{t("help")}</span><kbd>?</kbd></div>
@@ -129,6 +130,27 @@ function Again({ done }: { done: (signedIn: boolean) => void }) {
         <Text label={ta("password")} type="password" value={password} autocomplete="current-password" required autofocus name="password" />
         {second.value && <Text label={ta("code")} value={code} inputMode="numeric" autocomplete="one-time-code" />}
         <Ends yes={t("signIn")} onCancel={() => end(false)} />
+      </form>
+    </Frame>
+  );
+}
+
+/** Sends somebody who has no password here to the provider of the sign-in, which sends them back to this address. */
+function AgainElsewhere({ done }: { done: (signedIn: boolean) => void }) {
+  const ways = useSignal<Awaited<ReturnType<typeof waysToSignIn>> | null>(null);
+  useEffect(() => void waysToSignIn().then((all) => (ways.value = all)), []);
+  if (!ways.value) return null;
+  const provider = ways.value.openid;
+  if (!provider) return <Again done={done} />;
+  const cancel = () => { again.value = null; done(false); };
+  return (
+    <Frame title={ta("signInAgain")} small onClose={cancel}>
+      <form class="form" onSubmit={(e) => {
+        e.preventDefault();
+        location.assign(`${provider.path}?${new URLSearchParams({ again: "1", to: location.pathname + location.search + location.hash })}`);
+      }}>
+        <p>{ta("signInAgainAtText", provider.name)}</p>
+        <Ends yes={ta("signInAgainAt", provider.name)} onCancel={cancel} />
       </form>
     </Frame>
   );

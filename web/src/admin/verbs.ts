@@ -5,9 +5,9 @@ import { signal } from "@preact/signals";
 import { Offline, SignedOut } from "../jmap/client";
 import { client, online, person, signedOut } from "../state/session";
 
-/** The server refused a verb: the kind is one that callers branch on, the text is for people. */
+/** The server refused a verb: the kind is one that callers branch on, the text is for people; password: they have one here. */
 export class Refusal extends Error {
-  constructor(readonly kind: string, text: string) {
+  constructor(readonly kind: string, text: string, readonly password = true) {
     super(text);
   }
 }
@@ -17,6 +17,7 @@ interface Line {
   result?: unknown;
   error?: string;
   kind?: string;
+  password?: boolean;
 }
 
 async function once<T>(verb: string, args: object): Promise<T> {
@@ -32,19 +33,19 @@ async function once<T>(verb: string, args: object): Promise<T> {
   } catch {
     throw new Refusal(String(response.status), text.slice(0, 200) || response.statusText);
   }
-  if (last.error !== undefined || !response.ok) throw new Refusal(last.kind ?? String(response.status), (last as { detail?: string }).detail ?? last.error ?? response.statusText);
+  if (last.error !== undefined || !response.ok) throw new Refusal(last.kind ?? String(response.status), (last as { detail?: string }).detail ?? last.error ?? response.statusText, last.password);
   return last.result as T;
 }
 
-/** Somebody must sign in again before what they want is done: the sheet that asks for it answers. */
-export const again = signal<((signedIn: boolean) => void) | null>(null);
+/** Somebody must sign in again before what they want is done: the sheet that asks for it answers. password: they have one here. */
+export const again = signal<{ password: boolean; done: (signedIn: boolean) => void } | null>(null);
 
 /** Runs a verb. What changes something may ask for a fresh sign-in first. */
 export async function run<T>(verb: string, args: object = {}): Promise<T> {
   try {
     return await once<T>(verb, args);
   } catch (e) {
-    if (e instanceof Refusal && e.kind === "sign in" && (await new Promise<boolean>((done) => (again.value = done)))) return once<T>(verb, args);
+    if (e instanceof Refusal && e.kind === "sign in" && (await new Promise<boolean>((done) => (again.value = { password: e.password, done })))) return once<T>(verb, args);
     if (e instanceof Offline) online.value = false;
     if (e instanceof SignedOut) signedOut();
     throw e;
