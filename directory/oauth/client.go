@@ -3,10 +3,12 @@ package oauth
 import (
 	"context"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -75,45 +77,68 @@ func (c *Client) at(ctx context.Context) (*oauth2.Config, error) {
 	return &config, nil
 }
 
-// Begin returns the address of the issuer at which a person signs in.
-func (c *Client) Begin(ctx context.Context, f Flow) (string, error) {
+// Begin returns the address of the issuer at which a person signs in. With again, the issuer must authenticate the
+// person even if they are signed in there, and must say when it did: prompt=login and max_age=0 (OpenID Connect Core
+// 1.0 section 3.1.2.1). The parameters pass through the browser, so Finish returns the time for the caller to check.
+func (c *Client) Begin(ctx context.Context, f Flow, again bool) (string, error) {
 	config, err := c.at(ctx)
 	if err != nil {
 		c.verifier.trouble.Inc()
 		return "", err
 	}
-	return config.AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Proof)), nil
+	options := []oauth2.AuthCodeOption{oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Proof)}
+	if again {
+		options = append(options, oauth2.SetAuthURLParam("prompt", "login"), oauth2.SetAuthURLParam("max_age", "0"))
+	}
+	return config.AuthCodeURL(f.State, options...), nil
 }
 
-// Finish exchanges the code with which the issuer sent a browser back, and returns the name of the person who signed in
-// there. ErrToken means that the code or the token for it is invalid. Any other error means that the issuer could not
-// be asked.
-func (c *Client) Finish(ctx context.Context, f Flow, code string) (name string, err error) {
-	name, err = c.finish(ctx, f, code)
+// Finish exchanges the code with which the issuer sent a browser back. It returns the name of the person who signed in
+// there, and the time when the issuer authenticated them, zero if the issuer does not say. ErrToken means that the code
+// or the token for it is invalid. Any other error means that the issuer could not be asked.
+func (c *Client) Finish(ctx context.Context, f Flow, code string) (name string, at time.Time, err error) {
+	name, at, err = c.finish(ctx, f, code)
 	c.verifier.count(err)
-	return name, err
+	return name, at, err
 }
 
-func (c *Client) finish(ctx context.Context, f Flow, code string) (string, error) {
+func (c *Client) finish(ctx context.Context, f Flow, code string) (name string, at time.Time, err error) {
 	config, err := c.at(ctx)
 	if err != nil {
-		return "", err
+		return "", at, err
 	}
 	token, err := config.Exchange(oidc.ClientContext(ctx, c.verifier.client), code, oauth2.VerifierOption(f.Proof))
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) && refused.Response.StatusCode < 500 && refused.ErrorCode != "invalid_client" {
-		return "", fmt.Errorf("%w: %w", ErrToken, err)
+		return "", at, fmt.Errorf("%w: %w", ErrToken, err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("oauth: token endpoint of %s: %w", c.Issuer(), err)
+		return "", at, fmt.Errorf("oauth: token endpoint of %s: %w", c.Issuer(), err)
 	}
 	raw, _ := token.Extra("id_token").(string)
 	t, name, err := c.verifier.verify(ctx, raw)
 	if err != nil {
-		return "", err
+		return "", at, err
 	}
 	if subtle.ConstantTimeCompare([]byte(t.Nonce), []byte(f.Nonce)) != 1 {
-		return "", fmt.Errorf("%w: it is of another sign-in", ErrToken)
+		return "", at, fmt.Errorf("%w: it is of another sign-in", ErrToken)
 	}
-	return name, nil
+	return name, authTime(t), nil
 }
+
+// authTime returns the claim auth_time of a verified token (OpenID Connect Core 1.0 section 2), zero if the token has
+// none that is a number of seconds since 1970.
+func authTime(t *oidc.IDToken) time.Time {
+	var claims struct {
+		AuthTime json.RawMessage `json:"auth_time"`
+	}
+	var seconds float64
+	if t.Claims(&claims) != nil || json.Unmarshal(claims.AuthTime, &seconds) != nil || seconds <= 0 ||
+		seconds > maxSeconds {
+		return time.Time{}
+	}
+	return time.Unix(int64(seconds), 0)
+}
+
+// maxSeconds is the largest accepted time in seconds since 1970, in the year 9999.
+const maxSeconds = 253402300799

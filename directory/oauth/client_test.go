@@ -29,7 +29,7 @@ func TestCode(t *testing.T) {
 		flow := Flow{State: "state", Nonce: "nonce", Proof: strings.Repeat("p", 43)}
 		code := func(change claims) string {
 			t.Helper()
-			address, err := c.Begin(bg, flow)
+			address, err := c.Begin(bg, flow, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,8 +40,12 @@ func TestCode(t *testing.T) {
 			return u.Query().Get("code")
 		}
 		good := code(nil)
-		if name, err := c.Finish(bg, flow, good); name != "alice@example.com" || err != nil {
-			t.Fatal(name, err)
+		if name, at, err := c.Finish(bg, flow, good); name != "alice@example.com" || !at.IsZero() || err != nil {
+			t.Fatal(name, at, err)
+		}
+		_, at, err := c.Finish(bg, flow, code(claims{"auth_time": now.Unix() - 7}))
+		if err != nil || at.Unix() != now.Unix()-7 {
+			t.Error(at, err)
 		}
 		other, stolen := flow, flow
 		other.Nonce, stolen.Proof = "other", strings.Repeat("q", 43)
@@ -55,15 +59,15 @@ func TestCode(t *testing.T) {
 			"an old token":        {flow, code(claims{"exp": now.Unix() - 1})},
 			"not verified":        {flow, code(claims{"email_verified": false})},
 		} {
-			if name, err := c.Finish(bg, refused.flow, refused.code); !errors.Is(err, ErrToken) {
+			if name, _, err := c.Finish(bg, refused.flow, refused.code); !errors.Is(err, ErrToken) {
 				t.Errorf("%s signs in %s: %v", what, name, err)
 			}
 		}
-		if _, err := v.Client("wrong", back).Finish(bg, flow, code(nil)); err == nil || errors.Is(err, ErrToken) {
+		if _, _, err := v.Client("wrong", back).Finish(bg, flow, code(nil)); err == nil || errors.Is(err, ErrToken) {
 			t.Error("a wrong secret is the person's fault:", err)
 		}
 		i.Down.Store(true)
-		if _, err := c.Finish(bg, flow, good); err == nil || errors.Is(err, ErrToken) {
+		if _, _, err := c.Finish(bg, flow, good); err == nil || errors.Is(err, ErrToken) {
 			t.Error("an issuer that is down:", err)
 		}
 	}
@@ -82,12 +86,12 @@ func TestAuthorizationEndpoint(t *testing.T) {
 	}
 	for _, at := range []string{"http://issuer.example/authorize", "javascript:alert(1)", "", "/authorize", ":"} {
 		v.known.endpoint.AuthURL = at
-		if got, err := v.Client("", back).Begin(bg, Flow{}); err == nil {
+		if got, err := v.Client("", back).Begin(bg, Flow{}, false); err == nil {
 			t.Errorf("%q: %s", at, got)
 		}
 	}
 	v.known.endpoint.AuthURL = "https://issuer.example/authorize?tenant=1"
-	got, err := v.Client("", back).Begin(bg, Flow{State: "s"})
+	got, err := v.Client("", back).Begin(bg, Flow{State: "s"}, false)
 	u, _ := url.Parse(got)
 	if err != nil || u.Query().Get("tenant") != "1" || u.Query().Get("client_id") != issuer.Audience {
 		t.Error(got, err)

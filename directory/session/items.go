@@ -63,6 +63,7 @@ const (
 	itemBucket     = "Bucket"
 	itemPasskey    = "Passkey"
 	itemIssuer     = "Issuer"
+	itemAuthTime   = "AuthTime" // Unix seconds
 	itemCounter    = "SignatureCounter"
 )
 
@@ -147,7 +148,7 @@ const maxText = 200
 func short(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxText)], "") }
 
 func (s *Session) items(hash []byte) note.Items {
-	var after, passkey, issuer note.Value
+	var after, passkey, issuer, authTime note.Value
 	if s.After != "" {
 		after = note.Text(s.After)
 	}
@@ -157,7 +158,11 @@ func (s *Session) items(hash []byte) note.Items {
 	if s.Issuer != "" {
 		issuer = note.Text(s.Issuer)
 	}
+	if !s.AuthTime.IsZero() {
+		authTime = note.Int(s.AuthTime.Unix())
+	}
 	return note.Items(nil).With(itemAfter, after).With(itemPasskey, passkey).With(itemIssuer, issuer).
+		With(itemAuthTime, authTime).
 		With(itemForm, note.Text(formSession)).With(itemPerson, note.Text(s.Person.String())).
 		With(itemHash, note.Binary(hash)).With(itemPasswordID, note.Text(s.PasswordID)).With(itemSecond,
 		note.Bool(s.Second)).With(itemKeep, note.Bool(s.Keep)).
@@ -179,6 +184,9 @@ func readSession(r *store.Reader, id note.ID) (s Session, hash []byte, err error
 		Address: items.Get(itemAddress).AsText(), Agent: items.Get(itemAgent).AsText(),
 		After: items.Get(itemAfter).AsText(), Passkey: items.Get(itemPasskey).AsText(),
 		Issuer: items.Get(itemIssuer).AsText(),
+	}
+	if v := items.Get(itemAuthTime); len(v) > 0 {
+		s.AuthTime = unix(v)
 	}
 	if s.Person, err = note.ParseUNID(items.Get(itemPerson).AsText()); err != nil {
 		return s, nil, fmt.Errorf("%w: session %s", store.ErrDamaged, u)

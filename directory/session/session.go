@@ -76,6 +76,9 @@ type Session struct {
 	Passkey string
 	// Issuer is the URL of the OpenID Connect issuer that signed the person in, "" for a password or a passkey.
 	Issuer string
+	// AuthTime is the time when the issuer authenticated the person, as it says; zero if it does not say, or without an
+	// issuer.
+	AuthTime time.Time
 	// Second reports that the session began with a second factor. Keep reports that the browser keeps its cookie when
 	// it is closed.
 	Second, Keep bool
@@ -88,6 +91,15 @@ type Session struct {
 	Address, Agent string
 	// After lists the notes that ended all sessions before this one began, see cuts.
 	After string
+}
+
+// Proved returns the time when the person last proved who they are. A session of an issuer may begin long after that,
+// because the issuer has sessions of its own; the time is zero, the distant past, if the issuer does not say.
+func (s *Session) Proved() time.Time {
+	if s.Issuer != "" {
+		return s.AuthTime
+	}
+	return s.Created
 }
 
 // Service stores sessions. Its methods are safe for concurrent use.
@@ -208,7 +220,7 @@ func (x *Service) CheckCSRF(token, csrf string) bool {
 }
 
 // Begin begins a session and returns its token, which is not stored. The caller sets Person, PasswordID, Passkey,
-// Issuer, Second, Keep, Address and Agent.
+// Issuer, AuthTime, Second, Keep, Address and Agent.
 func (x *Service) Begin(ctx context.Context, s Session) (string, Session, error) {
 	var raw [tokenBytes]byte
 	x.env.Fill(raw[:])

@@ -104,6 +104,18 @@ func TestSession(t *testing.T) {
 	if strings.Contains(out.String(), fmt.Sprintf("%x", w.mac("hash", token))) {
 		t.Error("the dump shows the hash")
 	}
+	// The person proved themselves at the beginning, or when the issuer says.
+	at := w.fix.Clock.Now().UTC().Truncate(time.Second).Add(-time.Hour)
+	for want, begins := range map[time.Time]Session{
+		s.Created: {Person: bob}, at: {Person: bob, Issuer: "https://issuer", AuthTime: at},
+		{}: {Person: bob, Issuer: "https://issuer"},
+	} {
+		_, begun, err := w.Begin(bg, begins)
+		w.ok(err)
+		if got, err := w.Get(bg, begun.ID); err != nil || got != begun || got.Proved() != want {
+			t.Errorf("%+v, began with %+v: %v", got, begins, err)
+		}
+	}
 	// The CSRF secret belongs to one session.
 	other, _ := w.begin(bob)
 	if !w.CheckCSRF(token, w.CSRF(token)) || w.CheckCSRF(token, w.CSRF(other)) || w.CheckCSRF(token, "") {

@@ -34,7 +34,8 @@ type Sessions interface {
 type Options struct {
 	// From lists the networks that may use the door.
 	From []netip.Prefix
-	// Fresh is the maximum age of a sign-in for verbs that change something; 0 is no maximum.
+	// Fresh is the maximum age of the proof of a session's person (session.Proved) for verbs that change something; 0
+	// is no maximum.
 	Fresh time.Duration
 	Stats *stat.Tree
 }
@@ -111,6 +112,14 @@ func (d *Door) list(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(names)
 }
 
+// signInAgain is the response to a person who must sign in again.
+type signInAgain struct {
+	Error string `json:"error"`
+	Kind  string `json:"kind"`
+	// Password reports that the person has a password here.
+	Password bool `json:"password"`
+}
+
 func (d *Door) run(w http.ResponseWriter, r *http.Request) {
 	d.calls.Inc()
 	id, ok := d.somebody(w, r)
@@ -122,12 +131,12 @@ func (d *Door) run(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case known && admin.MayRun(id.Who, v) != nil:
 		d.refused.Inc()
-	case known && v.Changes && d.opt.Fresh > 0 && d.env.Clock.Now().Sub(id.Session.Created) > d.opt.Fresh:
+	case known && v.Changes && d.opt.Fresh > 0 && d.env.Clock.Now().Sub(id.Session.Proved()) > d.opt.Fresh:
 		d.old.Inc()
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		w.WriteHeader(http.StatusForbidden)
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": "You signed in too long ago to change something: " +
-			"sign in again.", "kind": KindSignIn})
+		_ = json.NewEncoder(w).Encode(signInAgain{"You signed in too long ago to change something: sign in again.",
+			KindSignIn, id.Person.HasPassword})
 		return
 	}
 	admin.Answer(d.system, id.Who, name, w, r)

@@ -59,17 +59,27 @@ func TestDoor(t *testing.T) {
 	}
 	fix.Time.Advance(time.Hour + time.Second)
 	if code, text := call(near, "user/add"); code != http.StatusForbidden ||
-		!strings.Contains(text, `"kind":"sign in"`) {
+		!strings.Contains(text, `"kind":"sign in","password":false`) {
 		t.Error(code, text)
 	}
 	if code, text := call(near, "show/stat"); code != http.StatusOK {
 		t.Error(code, text)
 	}
+	// A new session of an issuer is as old as the person's proof.
+	id.Person.HasPassword = true
+	id.Session = session.Session{ID: note.UNID{3}, Created: fix.Clock.Now(), Issuer: "https://issuer"}
+	for n, proved := range []time.Time{{}, fix.Clock.Now().Add(-time.Hour - time.Second)} {
+		id.Session.AuthTime = proved
+		if code, text := call(near, "user/add"); code != http.StatusForbidden ||
+			!strings.Contains(text, `"kind":"sign in","password":true`) {
+			t.Error(n, code, text)
+		}
+	}
 	id.Session.ID = note.UNID{}
 	if code, _ := call(near, "show/stat"); code != http.StatusUnauthorized {
 		t.Error("a program:", code)
 	}
-	if calls, old := d.calls.Value(), d.old.Value(); calls != 4 || old != 1 {
+	if calls, old := d.calls.Value(), d.old.Value(); calls != 6 || old != 3 {
 		t.Error(calls, old)
 	}
 }

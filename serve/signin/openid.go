@@ -13,6 +13,7 @@ import (
 
 	"doublet/directory"
 	"doublet/directory/oauth"
+	"doublet/note"
 )
 
 var (
@@ -20,6 +21,10 @@ var (
 	ErrIssuer = errors.New("signin: the response of the issuer is not valid here")
 	// ErrStranger reports that the directory has no person with the name from the issuer.
 	ErrStranger = errors.New("signin: the directory has no person with the name from the issuer")
+	// ErrNotAgain reports that the issuer does not prove that it authenticated a person again.
+	ErrNotAgain = errors.New("signin: the issuer did not authenticate the person again")
+	// ErrOther reports that a person who should sign in again signed in as another one.
+	ErrOther = errors.New("signin: another person signed in again")
 )
 
 // OpenID signs people in at web doors with an OpenID Connect issuer. The issuer proves both factors, because it decides
@@ -42,6 +47,9 @@ func (o *OpenID) Issuer() string { return o.client.Issuer() }
 // OpenIDLife is the time within which a person must sign in at the issuer.
 const OpenIDLife = 10 * time.Minute
 
+// clockError is the accepted difference between the clocks of this server and the issuer.
+const clockError = time.Minute
+
 // maxTicket bounds a ticket in bytes. Browsers keep cookies of up to 4,096.
 const maxTicket = 4000
 
@@ -50,6 +58,14 @@ type Wish struct {
 	// Keep makes the session persist when the browser is closed. To is the path to go to, "" for the default.
 	Keep bool   `json:"keep,omitempty"`
 	To   string `json:"to,omitempty"`
+	// Again is set if the person of a session proves themselves again. The new session replaces that one.
+	Again *Again `json:"again,omitempty"`
+}
+
+// Again identifies the session of a person who proves themselves again.
+type Again struct {
+	Person  note.UNID `json:"person"`
+	Session note.UNID `json:"session"`
 }
 
 type ticket struct {
@@ -66,7 +82,7 @@ func (o *OpenID) Begin(ctx context.Context, wish Wish) (address, sealed string, 
 		o.web.env.Fill(b[:])
 		*p = base64.RawURLEncoding.EncodeToString(b[:])
 	}
-	if address, err = o.client.Begin(ctx, t.Flow); err != nil {
+	if address, err = o.client.Begin(ctx, t.Flow, wish.Again != nil); err != nil {
 		return "", "", err
 	}
 	body, err := json.Marshal(&t)
@@ -103,8 +119,9 @@ func (o *OpenID) open(sealed string) (t ticket, err error) {
 }
 
 // Finish signs in the person for whom the issuer sent a browser back with a state and a code, both "" if the issuer
-// refused. sealed is the ticket that the browser kept. Errors: ErrIssuer, ErrStranger, ErrLate, ErrDisabled, ErrBanned,
-// ErrBusy. Any other error means that the issuer could not be asked.
+// refused. sealed is the ticket that the browser kept. The caller must check that the session of Wish.Again goes on.
+// Errors: ErrIssuer, ErrStranger, ErrLate, ErrNotAgain, ErrOther, ErrDisabled, ErrBanned, ErrBusy. Any other error
+// means that the issuer could not be asked.
 func (o *OpenID) Finish(ctx context.Context, a Attempt, sealed, state, code string) (Proved, Wish, error) {
 	if err := o.web.guard.enter(ctx, &a); err != nil {
 		return Proved{}, Wish{}, err
@@ -121,7 +138,7 @@ func (o *OpenID) Finish(ctx context.Context, a Attempt, sealed, state, code stri
 		o.web.env.Log.Debug("sign-in with the issuer refused", "place", a.place(), "error", err)
 		return Proved{}, t.Wish, err
 	}
-	name, err := o.client.Finish(ctx, t.Flow, code)
+	name, at, err := o.client.Finish(ctx, t.Flow, code)
 	if errors.Is(err, oauth.ErrToken) {
 		err = fmt.Errorf("%w: %w", ErrIssuer, err)
 	}
@@ -134,7 +151,45 @@ func (o *OpenID) Finish(ctx context.Context, a Attempt, sealed, state, code stri
 		return Proved{}, t.Wish, o.refused(ctx, &a, code, ErrStranger)
 	}
 	account, err := o.web.accountAt(ctx, who, p, err, true)
-	return Proved{Account: account, PasswordID: p.PasswordID, Issuer: o.Issuer(), Second: true}, t.Wish, err
+	at = o.authTime(at)
+	if err == nil {
+		err = t.check(account.Who.Person, at)
+	}
+	return Proved{Account: account, PasswordID: p.PasswordID, Issuer: o.Issuer(), Second: true, AuthTime: at},
+		t.Wish, err
+}
+
+// authTime returns the time of a person's proof on which a session may rely, given the time that the issuer said: never
+// later than now. It is zero if the issuer said none, or one in the future: then the person may have proved themselves
+// at any time before, because the issuer has sessions of its own.
+func (o *OpenID) authTime(said time.Time) time.Time {
+	now := o.web.env.Clock.Now()
+	switch {
+	case said.After(now.Add(clockError)):
+		return time.Time{}
+	case said.After(now):
+		return now.UTC()
+	}
+	return said.UTC()
+}
+
+// check checks the proof of a person who should sign in again: the person of the session, authenticated after the
+// request. Its errors do not count as failed sign-ins: the issuer has signed the person in, so nothing was guessed, and
+// an issuer that never says the time must not get its people banned.
+//
+// The request asks the issuer for a new authentication, but passes through the browser, and some issuers ignore it.
+// Only the time in the token proves it.
+func (t *ticket) check(person note.UNID, at time.Time) error {
+	asked := time.Unix(t.Ends, 0).Add(-OpenIDLife)
+	switch {
+	case t.Again == nil:
+		return nil
+	case t.Again.Person != person:
+		return ErrOther
+	case at.Before(asked.Add(-clockError)):
+		return ErrNotAgain
+	}
+	return nil
 }
 
 // refused counts a response with a valid ticket that signs nobody in, and returns its error.

@@ -74,9 +74,11 @@ type Proved struct {
 	Credential string
 	// PasswordID identifies the account's password. Passkey is the ID of the passkey that was used, "" without one.
 	// Issuer is the URL of the issuer that signed the person in, "" without one. Second reports that a second factor
-	// was used. Only Person, Passkeys.SignIn and OpenID.Finish set them.
+	// was used. AuthTime is the time when the issuer authenticated the person, zero if it does not say. Only Person,
+	// Passkeys.SignIn and OpenID.Finish set them.
 	PasswordID, Passkey, Issuer string
 	Second                      bool
+	AuthTime                    time.Time
 }
 
 // Person signs a person in with the account's password and, if they have a second factor, a code of it or a recovery

@@ -363,7 +363,7 @@ func (x *Service) begin(w http.ResponseWriter, r *http.Request, p *signin.Proved
 	}
 	token, s, err := x.sessions.Begin(r.Context(), session.Session{
 		Person: p.Who.Person, PasswordID: p.PasswordID, Passkey: p.Passkey, Issuer: p.Issuer,
-		Second: p.Second, Keep: keep,
+		AuthTime: p.AuthTime, Second: p.Second, Keep: keep,
 		Address: address, Agent: r.UserAgent(),
 	})
 	if err != nil {

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"doublet/directory"
 	"doublet/directory/oauth"
+	"doublet/directory/session"
 	"doublet/note"
 	"doublet/serve/signin"
 	"doublet/test/issuer"
@@ -39,13 +41,21 @@ func (b *browser) begun(query string) string {
 	return out.Header().Get("Location")
 }
 
-// returns sends the browser back to the server.
+// returns sends the browser back to the server, as the issuer does: without the cookie of a session.
 func (b *browser) returns(u *url.URL) (code int, body string) {
 	b.w.t.Helper()
 	if got := u.Scheme + "://" + u.Host + u.Path; got != openIDBack {
 		b.w.t.Fatal("the issuer sends the browser to", got)
 	}
+	strict := func(c *http.Cookie) bool { return c.SameSite == http.SameSiteStrictMode }
+	kept := slices.Clone(b.cookies)
+	b.cookies = slices.DeleteFunc(b.cookies, strict)
 	out := b.send("GET", u.RequestURI(), "", "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate")
+	for _, c := range kept {
+		if strict(c) && !slices.ContainsFunc(b.cookies, func(x *http.Cookie) bool { return x.Name == c.Name }) {
+			b.cookies = append(b.cookies, c)
+		}
+	}
 	return out.Code, out.Body.String()
 }
 
@@ -201,5 +211,118 @@ func TestOpenIDCounts(t *testing.T) {
 	}
 	if list := w.web.Bans(); len(list) != 1 {
 		t.Errorf("refused by the issuer: bans %+v", list)
+	}
+}
+
+// session returns the session of the browser's cookie.
+func (b *browser) session() session.Session {
+	b.w.t.Helper()
+	at := slices.IndexFunc(b.cookies, func(c *http.Cookie) bool { return c.Name == cookieName })
+	if at < 0 {
+		b.w.t.Fatal("the browser has no session")
+	}
+	s, err := b.w.keep.Find(bg, b.cookies[at].Value, "")
+	b.w.ok(err)
+	return s
+}
+
+// TestOpenIDAgain lets the person of a session sign in again at the issuer. The new session replaces the old one, and
+// is as fresh as the issuer says.
+func TestOpenIDAgain(t *testing.T) {
+	t.Parallel()
+	w := open(t, signin.Options{})
+	i := w.withIssuer()
+	b := w.browser()
+	morning := w.now().UTC()
+	b.returns(i.Code(t, w.now(), b.begun("?keep=1"), issuer.Claims{"auth_time": morning.Unix()}))
+	w.fix.Time.Advance(8 * time.Hour)
+	b.returns(i.Code(t, w.now(), b.begun("?keep=1"), issuer.Claims{"auth_time": morning.Unix()}))
+	old := b.session()
+	if old.Proved() != morning || old.Created == morning {
+		t.Errorf("signed in at %s, authenticated at %s: proved at %s", old.Created, morning, old.Proved())
+	}
+	stolen := &browser{w: w, remote: here, cookies: slices.Clone(b.cookies)}
+
+	address := b.begun("?again=1&to=/admin/%23/people")
+	w.fix.Time.Advance(time.Minute)
+	back := i.Code(t, w.now(), address, nil)
+	ticket := slices.Clone(b.cookies)
+	code, body := b.returns(back)
+	if code != 200 || !strings.Contains(body, `content="0; url=/admin/#/people"`) {
+		t.Fatal(code, body)
+	}
+	fresh := b.session()
+	if fresh.ID == old.ID || fresh.Proved() != w.now().UTC() || !fresh.Keep || fresh.Person != w.alice.ID {
+		t.Errorf("the session is %+v", fresh)
+	}
+	w.is("the new session", b.send("GET", PathSession, "", ""), 200, `"name":"alice"`)
+	w.is("a copy of the old cookie", stolen.send("GET", PathSession, "", ""), 401, `"error":"nobody"`)
+
+	replay := &browser{w: w, remote: here, cookies: ticket}
+	if code, body := replay.returns(back); code != 401 {
+		t.Errorf("the response again: %d %s", code, body)
+	}
+	if code, body := b.returns(i.Code(t, w.now(), b.begun("?again=1&to=//evil.example/"), nil)); code != 200 ||
+		!strings.Contains(body, `content="0; url=/"`) {
+		t.Error("to another server:", code, body)
+	}
+}
+
+// TestOpenIDAgainRefused checks that a person who does not prove themselves again keeps the session as it is, and that
+// this bans nobody. Nobody begins without a session, and a session that ended meanwhile stays ended.
+func TestOpenIDAgainRefused(t *testing.T) {
+	t.Parallel()
+	w := open(t, signin.Options{Failures: 1})
+	i := w.withIssuer()
+	far := func(user string) *browser {
+		t.Helper()
+		b := &browser{w: w, remote: elsewhere}
+		b.signIn(m{"user": user, "password": "secret-" + user})
+		return b
+	}
+	const query = "?again=1&to=/admin/"
+	alice, bob := far("alice"), far("bob")
+	for what, c := range map[string]struct {
+		browser *browser
+		change  issuer.Claims
+		text    string
+	}{
+		"no time":  {alice, issuer.Claims{"auth_time": nil}, "did not confirm"},
+		"old":      {alice, issuer.Claims{"auth_time": w.now().Add(-2 * time.Minute).Unix()}, "did not confirm"},
+		"future":   {alice, issuer.Claims{"auth_time": w.now().Add(2 * time.Minute).Unix()}, "did not confirm"},
+		"somebody": {bob, nil, "as another person"},
+	} {
+		before := c.browser.session()
+		code, body := c.browser.returns(i.Code(t, w.now(), c.browser.begun(query), c.change))
+		if code != 403 || !strings.Contains(body, c.text) || !strings.Contains(body, `<a href="/admin/">`) ||
+			strings.Contains(body, "http-equiv") || strings.Contains(body, "<form") {
+			t.Errorf("%s: %d %s", what, code, body)
+		}
+		if now := c.browser.session(); now != before {
+			t.Errorf("%s: the session was %+v, is %+v", what, before, now)
+		}
+	}
+	cancelled := *i.Code(t, w.now(), alice.begun(query), nil)
+	cancelled.RawQuery = "error=access_denied&state=" + cancelled.Query().Get("state")
+	if code, body := alice.returns(&cancelled); code != 401 || !strings.Contains(body, `<a href="/admin/">`) {
+		t.Errorf("cancelled: %d %s", code, body)
+	}
+
+	to := i.Code(t, w.now(), alice.begun(query), nil)
+	w.ok(w.keep.End(bg, w.alice.ID, alice.session().ID))
+	alice.cookies = slices.DeleteFunc(alice.cookies, func(c *http.Cookie) bool { return c.Name == cookieName })
+	if code, _ := alice.returns(to); code != http.StatusSeeOther {
+		t.Error("the session has ended:", code)
+	}
+	w.is("the session has ended", alice.send("GET", PathSession, "", ""), 401, `"error":"nobody"`)
+
+	out := alice.send("GET", PathOpenID+query, "", "")
+	if w.is("no session", out, http.StatusSeeOther, ""); out.Header().Get("Location") != PathSignIn {
+		t.Error("no session:", out.Header())
+	}
+	w.is("another site", bob.send("GET", PathOpenID+query, "", "", "Sec-Fetch-Site", "cross-site"), 403, "")
+	w.is("a program", alice.send("GET", PathOpenID+query, "", "", "Authorization", basic("bob", "secret-bob")), 303, "")
+	if bans := w.web.Bans(); len(bans) > 0 {
+		t.Errorf("bans: %+v", bans)
 	}
 }

@@ -26,7 +26,7 @@ type pageData struct {
 	User, To string
 	// OpenID is the issuer at which people may sign in, nil without one.
 	OpenID *OpenID
-	// Leads makes the page lead on to To by itself.
+	// Leads makes the page lead on to To: by itself, or with a link if it is Bad.
 	Leads bool
 	// The following fields show the account of the signed-in user.
 	Name, CSRF string

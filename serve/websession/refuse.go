@@ -55,6 +55,8 @@ func refusal(err error) problem {
 		{signin.ErrPasskey, http.StatusUnauthorized, "passkey", "passkeyWrong"},
 		{signin.ErrIssuer, http.StatusUnauthorized, "issuer", "openIDWrong"},
 		{signin.ErrStranger, http.StatusForbidden, "stranger", "openIDNobody"},
+		{signin.ErrNotAgain, http.StatusForbidden, "not again", "openIDNotAgain"},
+		{signin.ErrOther, http.StatusForbidden, "other", "openIDOther"},
 		{signin.ErrLate, http.StatusUnauthorized, "late", "tookLong"},
 		{signin.ErrApp, http.StatusForbidden, "app password", "appPasswordNot"},
 		{signin.ErrCredentials, http.StatusUnauthorized, "credentials", "credentials"},

@@ -105,8 +105,8 @@ func (i *Issuer) Token(now time.Time, change Claims) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(sig)
 }
 
-// Code signs Alice in for an authorization request, with some claims of the token changed. It returns the address to
-// which the issuer sends the browser back.
+// Code signs Alice in for an authorization request, with some claims of the token changed. The token has the time of
+// that, now, if the request has max_age. Code returns the address to which the issuer sends the browser back.
 func (i *Issuer) Code(t testing.TB, now time.Time, address string, change Claims) *url.URL {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -119,6 +119,9 @@ func (i *Issuer) Code(t testing.TB, now time.Time, address string, change Claims
 		t.Fatalf("the authorization request is %s", address)
 	}
 	claims := Claims{"nonce": q.Get("nonce")}
+	if q.Has("max_age") {
+		claims["auth_time"] = now.Unix()
+	}
 	maps.Copy(claims, change)
 	code := rand.Text()
 	i.mu.Lock()

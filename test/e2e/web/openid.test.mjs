@@ -1,7 +1,7 @@
 // Signing in at an OpenID Connect provider: the one of panva (certified by the OpenID Foundation), which runs in this process.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -100,4 +100,54 @@ test("somebody who cancels at the provider may sign in otherwise", async () => {
   await page.click("a:has-text('Cancel')");
   await page.waitForSelector("text=The provider did not sign you in");
   await page.waitForSelector("input[name=password]");
+});
+
+test("an administrator who signed in at the provider, which does not say when, enters their password here before they change something", async () => {
+  const page = await fresh();
+  await page.goto(`${at}/admin/#/groups`);
+  await page.click("button:has-text('Sign in with Town hall')");
+  await atTheProvider(page, "alice");
+  await page.waitForURL(`${at}/admin/#/groups`);
+  await page.click("text=Add a group");
+  await page.fill("dialog input[name=name]", "Builders");
+  await page.click("dialog button:has-text('Add')");
+  await page.fill("dialog input[name=password]", "demo");
+  await page.click("dialog button:has-text('Sign in')");
+  await page.locator(".toast", { hasText: "Builders" }).waitFor();
+});
+
+test("an administrator who has no password here signs in again at the provider before they change something", async () => {
+  execFileSync(process.env.DOUBLET, ["user", "add", "Olga Okonkwo", "--short", "olga", "--role", "Admin", "--data", join(folder, "data")], { stdio: "ignore" });
+  const page = await fresh();
+  const here = `${at}/admin/#/groups`;
+  const add = async (group) => {
+    await page.click("text=Add a group");
+    await page.fill("dialog input[name=name]", group);
+    await page.click("dialog button:has-text('Add')");
+  };
+  const again = page.locator("dialog button:has-text('Sign in again with Town hall')");
+  await page.goto(here);
+  await page.click("button:has-text('Sign in with Town hall')");
+  await atTheProvider(page, "olga");
+  await page.waitForURL(here);
+  await add("Gardeners"); // the provider does not say when she signed in
+  await again.waitFor();
+  assert.equal(await page.locator("dialog input[type=password]").count(), 0);
+  assert.deepEqual(await barriers(page), []);
+  await again.click();
+  // She is signed in there, and must prove that she is there all the same.
+  await atTheProvider(page, "bob");
+  await page.waitForSelector("text=You signed in as another person");
+  await page.click("a:has-text('Continue')");
+  await page.waitForURL(here);
+  await add("Gardeners");
+  await again.click();
+  await atTheProvider(page, "olga");
+  await page.waitForURL(here);
+  await add("Gardeners");
+  await page.locator(".toast", { hasText: "Gardeners" }).waitFor();
+  assert.equal(await again.count(), 0);
+  const who = await page.evaluate(async () => (await fetch("/auth/session")).json());
+  assert.equal(who.name, "Olga Okonkwo");
+  assert.equal((await page.evaluate(async () => (await fetch("/auth/sessions")).json())).length, 1);
 });
