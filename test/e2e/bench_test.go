@@ -3,15 +3,17 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"doublet/env"
+	"doublet/lab"
 	"doublet/test/external"
 	"doublet/test/program"
 )
@@ -286,7 +288,7 @@ func TestBenchOfPeers(t *testing.T) {
 	accounts := filepath.Join(out, "people.csv")
 	people := "name,password,address\n"
 	for i := range 4 {
-		people += fmt.Sprintf("u%d@test.example,secret,u%d@test.example\n", i, i)
+		people += fmt.Sprintf("mail%d@test.example,bench,mail%[1]d@test.example\n", i+1)
 	}
 	if err := os.WriteFile(accounts, []byte(people), 0o600); err != nil {
 		t.Fatal(err)
@@ -327,7 +329,8 @@ func TestBenchOfPeers(t *testing.T) {
 	}
 }
 
-// mailPeers starts a Dovecot and a Postfix for test.example, and returns their addresses.
+// mailPeers starts the Dovecot and Postfix of the studies for mail1@test.example to mail4@test.example, and returns their
+// addresses.
 func mailPeers(t *testing.T) (imap, smtp string) {
 	t.Helper()
 	external.Need(t, "dovecot")
@@ -336,125 +339,37 @@ func mailPeers(t *testing.T) (imap, smtp string) {
 	if os.Getuid() != 0 {
 		external.Missing(t, "root", "Dovecot and Postfix start as root only")
 	}
+	script, err := lab.NewScript(env.Real(slog.New(slog.DiscardHandler)), "dovecot-postfix", "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir, err := os.MkdirTemp("", "peers") // not below a folder that only root may enter
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	for _, d := range []string{"", "mail", "conf", "spool", "data"} {
-		_ = os.Mkdir(filepath.Join(dir, d), 0o755)
-		if err := os.Chmod(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	program.Run(t, "", nil, "chown", "nobody", filepath.Join(dir, "mail"))
-	program.Run(t, "", nil, "chown", "postfix", filepath.Join(dir, "data"))
-	ports := program.FreePorts(t, 3)
-	fill := strings.NewReplacer("DIR", dir, "IMAP", ports[0], "LMTPPORT", ports[1], "SMTP", ports[2]).Replace
-	master, err := os.ReadFile("/usr/share/postfix/master.cf.dist")
+	settings, err := script.Start(t.Context(), dir, 4)
 	if err != nil {
-		t.Fatal(err) // the package postfix has it
-	}
-	text := regexp.MustCompile(`(?m)^smtp      inet  n       -       y`).ReplaceAllString(string(master),
-		"127.0.0.1:"+ports[2]+" inet  n       -       n")
-	text = regexp.MustCompile(`(?m)^([a-z]+ +(?:unix|fifo) +[-ny] +[-ny] +)y `).ReplaceAllString(text, "${1}n ")
-	for name, content := range map[string]string{"dovecot.conf": fill(peerDovecot), "conf/main.cf": fill(peerPostfix),
-		"conf/master.cf": text} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	said := &program.Output{}
-	cmd := exec.Command("dovecot", "-F", "-c", filepath.Join(dir, "dovecot.conf"))
-	cmd.Stdout, cmd.Stderr = said, said
-	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
-	program.Run(t, "", nil, "postfix", "-c", dir+"/conf", "start")
 	t.Cleanup(func() {
-		_ = exec.Command("postfix", "-c", dir+"/conf", "stop").Run()
 		if t.Failed() {
-			for _, name := range []string{"mail.log", "log"} {
+			for _, name := range []string{"postfix.log", "dovecot.log"} {
 				text, _ := os.ReadFile(filepath.Join(dir, name))
 				t.Logf("%s:\n%s", name, text)
 			}
 		}
+		if err := script.Stop(dir); err != nil {
+			t.Error(err)
+		}
 	})
-	s := &server{&program.Server{T: t, Port: map[string]string{"imap": ports[0], "smtp": ports[2]}, Out: said}}
-	s.Await("imap")
-	s.Await("smtp")
-	return "127.0.0.1:" + ports[0], "127.0.0.1:" + ports[2]
+	doors := map[string]string{}
+	for _, x := range settings {
+		doors[x.Name] = x.Value
+	}
+	s := &server{&program.Server{T: t, Port: map[string]string{}, Out: &program.Output{}}}
+	for _, door := range []string{"imap", "submission"} {
+		_, s.Port[door], _ = strings.Cut(doors[door], ":")
+		s.Await(door)
+	}
+	return doors["imap"], doors["submission"]
 }
-
-const peerDovecot = `
-protocols = imap lmtp
-listen = 127.0.0.1
-base_dir = DIR/run
-state_dir = DIR/state
-log_path = DIR/log
-ssl = no
-disable_plaintext_auth = no
-mail_location = sdbox:DIR/mail/%n
-mail_uid = nobody
-mail_gid = nogroup
-first_valid_uid = 1
-first_valid_gid = 1
-passdb {
-  driver = static
-  args = password=secret
-}
-userdb {
-  driver = static
-  args = uid=nobody gid=nogroup home=DIR/mail/%n
-}
-namespace inbox {
-  inbox = yes
-}
-service imap-login {
-  inet_listener imap {
-    port = IMAP
-  }
-  inet_listener imaps {
-    port = 0
-  }
-}
-service lmtp {
-  inet_listener lmtp {
-    address = 127.0.0.1
-    port = LMTPPORT
-  }
-}
-service anvil {
-  chroot =
-}
-service stats {
-  chroot =
-}
-`
-
-const peerPostfix = `compatibility_level = 3.6
-queue_directory = DIR/spool
-data_directory = DIR/data
-command_directory = /usr/sbin
-daemon_directory = /usr/lib/postfix/sbin
-mail_owner = postfix
-setgid_group = postdrop
-myhostname = mail.test.example
-mydestination =
-inet_interfaces = 127.0.0.1
-inet_protocols = ipv4
-mynetworks = 127.0.0.0/8
-maillog_file = DIR/mail.log
-maillog_file_prefixes = DIR
-virtual_mailbox_domains = test.example
-virtual_mailbox_maps = static:ok
-virtual_transport = lmtp:inet:127.0.0.1:LMTPPORT
-smtpd_relay_restrictions = permit_mynetworks, reject_unauth_destination
-disable_dns_lookups = yes
-smtp_host_lookup = native
-message_size_limit = 50000000
-virtual_mailbox_limit = 0
-alias_maps =
-alias_database =
-`
