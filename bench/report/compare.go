@@ -234,8 +234,12 @@ func Compare(a, b []*record.Run, anyway bool) ([]Comparison, error) {
 		}
 		compared = append(compared, ComparedRun{side, r.Header.ID, r.Header.Marks})
 	}
+	users, left := common(all)
+	for _, x := range left {
+		marks = append(marks, "left out: "+x)
+	}
 	var out []Comparison
-	for _, users := range common(all) {
+	for _, users := range users {
 		marks, err := registered(all, users, anyway, marks)
 		if err != nil {
 			return nil, err
@@ -250,7 +254,8 @@ func Compare(a, b []*record.Run, anyway bool) ([]Comparison, error) {
 		out = append(out, c)
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%w: no number of users was measured on both sides", ErrCompare)
+		return nil, fmt.Errorf("%w: no number of users was measured on both sides: %s", ErrCompare,
+			strings.Join(left, "; "))
 	}
 	return out, nil
 }
@@ -286,26 +291,40 @@ func name(r, other *record.Run) string {
 	return out
 }
 
-// common returns the numbers of users that every run measured.
-func common(all []*record.Run) []int {
-	count := map[int]int{}
+// common returns the numbers of users that every run measured, and for each other one the runs that lack it, and why.
+func common(all []*record.Run) (users []int, left []string) {
+	var some []int
 	for _, r := range all {
-		seen := map[int]bool{}
 		for i := range r.Steps {
-			if s := &r.Steps[i]; s.Outcome == record.Measured && !seen[s.Users] {
-				seen[s.Users] = true
-				count[s.Users]++
+			if s := &r.Steps[i]; s.Outcome == record.Measured && !slices.Contains(some, s.Users) {
+				some = append(some, s.Users)
 			}
 		}
 	}
-	var out []int
-	for users, n := range count {
-		if n == len(all) {
-			out = append(out, users)
+	slices.Sort(some)
+	for _, n := range some {
+		before := len(left)
+		for _, r := range all {
+			if len(steps([]*record.Run{r}, n)) == 0 {
+				left = append(left, fmt.Sprintf("%s users: run %s lacks it: %s", group(int64(n)), r.Header.ID,
+					lacks(r, n)))
+			}
+		}
+		if len(left) == before {
+			users = append(users, n)
 		}
 	}
-	slices.Sort(out)
-	return out
+	return users, left
+}
+
+// lacks returns the reason why a run has no measured step with a number of users.
+func lacks(r *record.Run, users int) string {
+	for i := range r.Steps {
+		if s := &r.Steps[i]; s.Users == users {
+			return strings.TrimSuffix(fmt.Sprintf("%s: %s", s.Outcome, s.Reason), ": ")
+		}
+	}
+	return "not measured"
 }
 
 func compare(x *resource, a, b []*record.Run, users int) (ComparedRow, bool) {

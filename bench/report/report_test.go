@@ -344,6 +344,34 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestCompareLeftOut compares runs that share one number of users: the tables and the page name the others, the runs that
+// lack them, and why.
+func TestCompareLeftOut(t *testing.T) {
+	t.Parallel()
+	a, b := made("A", []int{100, 200, 300}, linear), made("B", []int{100, 200}, linear)
+	a.Header.ID, b.Header.ID = "1", "2"
+	b.Steps[1].Outcome, b.Steps[1].Reason = record.Discarded, "average of 9s"
+	tables, err := Compare([]*record.Run{a}, []*record.Run{b}, false)
+	if err != nil || len(tables) != 1 {
+		t.Fatalf("%v, %d tables", err, len(tables))
+	}
+	var page bytes.Buffer
+	if err := NewSeries(tables).HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"left out: 200 users: run 2 lacks it: discarded: average of 9s",
+		"left out: 300 users: run 2 lacks it: not measured"} {
+		if !strings.Contains(tables[0].Text(), want) || !strings.Contains(page.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, tables[0].Text())
+		}
+	}
+	b.Steps = b.Steps[1:]
+	if _, err := Compare([]*record.Run{a}, []*record.Run{b}, false); err == nil ||
+		!strings.Contains(err.Error(), "200 users: run 2 lacks it: discarded") {
+		t.Errorf("nothing in common: %v", err)
+	}
+}
+
 // TestSeries checks the page of a comparison: a figure with both sides for each resource, the tables, and the marks.
 func TestSeries(t *testing.T) {
 	t.Parallel()

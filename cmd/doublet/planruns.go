@@ -237,7 +237,9 @@ files that do not measure the same are refused, as doublet bench compare refuses
 			if err != nil {
 				return err
 			}
+			var all []point.Point
 			for _, s := range sources {
+				all = append(all, s.points...)
 				if s.run != nil {
 					runs = append(runs, s.run)
 				}
@@ -250,7 +252,7 @@ files that do not measure the same are refused, as doublet bench compare refuses
 			if i < len(names) {
 				name = names[i]
 			}
-			legs = append(legs, compare.Leg{Name: name, Points: points})
+			legs = append(legs, compare.Leg{Name: name, Points: points, All: all})
 		}
 		marks, err := report.Comparable(runs, anyway)
 		if err != nil {

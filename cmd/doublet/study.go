@@ -235,10 +235,13 @@ func (x studies) report(s *study.Study, name string, entries []study.Entry, o *s
 			return err
 		}
 		note := e.Quarantined
+		l := &legs[e.Index]
 		if note == "" {
 			all = append(all, r)
-			legs[e.Index].Points = append(legs[e.Index].Points, pointsOf(r, path)...)
+			points := pointsOf(r, path)
+			l.Points, l.All = append(l.Points, points...), append(l.All, points...)
 		} else {
+			l.All = append(l.All, point.Point{Run: filepath.Base(path), Outcome: "set aside", Reason: note})
 			note = "does not count: " + note
 		}
 		runs.Links = append(runs.Links, page.Link{
@@ -309,10 +312,10 @@ func compared(legs []compare.Leg, all []*record.Run) (*compare.Report, error) {
 	for _, l := range legs {
 		points, err := point.Usable(l.Points)
 		if err != nil {
-			marks = append(marks, fmt.Sprintf("%s: left out: %v", l.Name, err))
+			marks = append(marks, fmt.Sprintf("%s: left out: %v; %s", l.Name, err, l.Why(0)))
 			continue
 		}
-		usable = append(usable, compare.Leg{Name: l.Name, Points: points})
+		usable = append(usable, compare.Leg{Name: l.Name, Points: points, All: l.All})
 	}
 	if len(usable) < 2 {
 		return nil, fmt.Errorf("fewer than two configurations have a run that counts: %s", strings.Join(marks, "; "))

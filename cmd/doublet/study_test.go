@@ -161,6 +161,56 @@ func TestStudyReport(t *testing.T) {
 	}
 }
 
+// TestStudyLeftOut writes the report of a study in which a run of one configuration was discarded at a number of users,
+// and another run set aside: the page, the document, the text and the JSON say that the number is left out, and why.
+func TestStudyLeftOut(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := study.Parse("s.toml", []byte("title = \"t\"\n[run]\nrun = \"r6mail\"\nlab = \"config1\"\n[[axis]]\n"+
+		"name = \"a\"\nvalue = [{ name = \"one\" }, { name = \"two\" }, { name = \"three\" }]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runFile(t, dir, "a.run", record.Measured, 100, 200)
+	r, err := record.ReadFile(runFile(t, dir, "b.run", record.Measured, 100, 200))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Steps[1].Outcome, r.Steps[1].Reason = record.Discarded, "average of 9s"
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	written(t, dir, "b.run", b.String())
+	runFile(t, dir, "q.run", record.Unsteady, 100, 200)
+	entries := []study.Entry{{Name: "one", File: "a.run"}, {Index: 1, Name: "two", File: "b.run"},
+		{Index: 1, Name: "two", File: "q.run", Quarantined: "busy"}, {Index: 2, Name: "three", File: "q.run",
+			Quarantined: "cut off"}}
+	want := []string{"200 users: two lacks it: b.run was discarded: average of 9s; q.run was set aside: busy",
+		"three: left out: steps cannot be used: none of 0 was measured; q.run was set aside: cut off"}
+	for _, asJSON := range []bool{false, true} {
+		var out strings.Builder
+		x := studies{&app{streams: streams{out: &out, err: &bytes.Buffer{}}}}
+		if err := x.report(s, "s", entries, &studyFlags{out: dir, doc: dir, asJSON: asJSON}); err != nil {
+			t.Fatal(err)
+		}
+		if asJSON && !strings.Contains(out.String(), `"left_out": [`) {
+			t.Error(out.String())
+		}
+		for _, text := range want {
+			if !asJSON && !strings.Contains(out.String(), text) {
+				t.Errorf("%q is missing in\n%s", text, out.String())
+			}
+			for _, file := range []string{"report.html", "s.md"} {
+				page, err := os.ReadFile(filepath.Join(dir, file))
+				if err != nil || !strings.Contains(string(page), text) {
+					t.Errorf("%v: %q is missing in %s", err, text, file)
+				}
+			}
+		}
+	}
+}
+
 // TestStudyScaling writes the report of a study of processors and one of partitions: the runs of one processor of two
 // count as such, and the report has the scaling factor or the cost of the partitions beside the comparison.
 func TestStudyScaling(t *testing.T) {

@@ -17,8 +17,51 @@ import (
 // Leg is one of the compared configurations, such as the old server, the new one with old clients, the new one with
 // new.
 type Leg struct {
-	Name   string
+	Name string
+	// Points are the steps that count.
 	Points []point.Point
+	// All may hold steps that do not count too: they tell why the leg lacks a number of users. One with 0 users stands
+	// for a run that lacks all its steps.
+	All []point.Point
+}
+
+// Why returns the reason why the leg has no step with a number of users that counts; 0 stands for all numbers.
+func (l *Leg) Why(users int) string {
+	var out []string
+	for i := range l.All {
+		p := &l.All[i]
+		if p.Outcome == point.Measured || users > 0 && p.Users > 0 && p.Users != users {
+			continue
+		}
+		text := p.Run + " was " + p.Outcome
+		if p.Reason != "" {
+			text += ": " + p.Reason
+		}
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	if len(out) == 0 {
+		return "not measured"
+	}
+	return strings.Join(out, "; ")
+}
+
+// Gap is a number of users, or a resource at one, that no leg is compared at, because one of them lacks it.
+type Gap struct {
+	Users int `json:"users"`
+	// Resource is empty if the leg has no step with so many users.
+	Resource string `json:"resource,omitempty"`
+	Leg      string `json:"leg"`
+	Why      string `json:"why"`
+}
+
+func (g Gap) String() string {
+	text := chart.Group(int64(g.Users)) + " users"
+	if g.Resource != "" {
+		text += ", " + g.Resource
+	}
+	return fmt.Sprintf("%s: %s lacks it: %s", text, g.Leg, g.Why)
 }
 
 // Cell is a resource of a leg.
@@ -42,6 +85,8 @@ type Row struct {
 type Report struct {
 	Legs []string `json:"legs"`
 	Rows []Row    `json:"rows"`
+	// LeftOut lists the numbers of users, and resources, that some legs have and others lack.
+	LeftOut []Gap `json:"left_out,omitempty"`
 	// Marks list further differences between the legs.
 	Marks []string `json:"marks,omitempty"`
 }
@@ -98,7 +143,7 @@ func Configurations(legs []Leg, marks ...string) (*Report, error) {
 	for i := range legs {
 		r.Legs = append(r.Legs, legs[i].Name)
 		for k := range legs[i].Points {
-			if n := legs[i].Points[k].Users; i == 0 && !slices.Contains(users, n) {
+			if n := legs[i].Points[k].Users; !slices.Contains(users, n) {
 				users = append(users, n)
 			}
 		}
@@ -108,16 +153,41 @@ func Configurations(legs []Leg, marks ...string) (*Report, error) {
 		return nil, err
 	}
 	for _, n := range users {
-		for _, resource := range resources {
-			if row, ok := rowOf(legs, n, resource); ok {
-				r.Rows = append(r.Rows, row)
+		r.rowsAt(legs, n)
+	}
+	if len(r.Rows) == 0 {
+		err := fmt.Errorf("%w together: no number of users and resource is in all legs", point.ErrPoints)
+		for _, g := range r.LeftOut {
+			err = fmt.Errorf("%w; %v", err, g)
+		}
+		return nil, err
+	}
+	return r, nil
+}
+
+// rowsAt adds the rows at a number of users, or the legs that lack it.
+func (r *Report) rowsAt(legs []Leg, users int) {
+	lacked := false
+	for i := range legs {
+		if !slices.ContainsFunc(legs[i].Points, func(p point.Point) bool { return p.Users == users }) {
+			r.LeftOut = append(r.LeftOut, Gap{Users: users, Leg: legs[i].Name, Why: legs[i].Why(users)})
+			lacked = true
+		}
+	}
+	if lacked {
+		return
+	}
+	for _, resource := range resources {
+		row, lacking := rowOf(legs, users, resource)
+		switch {
+		case len(lacking) == 0:
+			r.Rows = append(r.Rows, row)
+		case len(lacking) < len(legs): // what no leg was metered for is no loss
+			for _, name := range lacking {
+				r.LeftOut = append(r.LeftOut, Gap{Users: users, Resource: resource, Leg: name, Why: "not metered"})
 			}
 		}
 	}
-	if len(r.Rows) == 0 {
-		return nil, fmt.Errorf("%w together: no number of users and resource is in all legs", point.ErrPoints)
-	}
-	return r, nil
 }
 
 func processors(p *point.Point) int { return p.Processors }
@@ -168,8 +238,9 @@ func (r *Report) mark(format string, args ...any) {
 	}
 }
 
-func rowOf(legs []Leg, users int, resource string) (Row, bool) {
-	row := Row{Users: users, Resource: resource}
+// rowOf returns the row of a resource, and the names of the legs that lack it.
+func rowOf(legs []Leg, users int, resource string) (row Row, lacking []string) {
+	row = Row{Users: users, Resource: resource}
 	var first []float64
 	for i := range legs {
 		var values []float64
@@ -181,7 +252,8 @@ func rowOf(legs []Leg, users int, resource string) (Row, bool) {
 			}
 		}
 		if len(values) == 0 {
-			return row, false
+			lacking = append(lacking, legs[i].Name)
+			continue
 		}
 		c := Cell{Repeats: len(values)}
 		for _, v := range values {
@@ -189,14 +261,14 @@ func rowOf(legs []Leg, users int, resource string) (Row, bool) {
 		}
 		if i == 0 {
 			first = values
-		} else if row.Cells[0].Value != 0 {
+		} else if len(lacking) == 0 && row.Cells[0].Value != 0 {
 			change := estimate.Quotient(first, values).Percent()
 			c.Change = &change
 			c.Beyond = c.Change.Low > 0 || c.Change.High < 0
 		}
 		row.Cells = append(row.Cells, c)
 	}
-	return row, true
+	return row, lacking
 }
 
 // describe formats a change.
@@ -221,6 +293,9 @@ func (r *Report) Text() string {
 	var b strings.Builder
 	for _, m := range r.Marks {
 		fmt.Fprintf(&b, "marked: %s\n", m)
+	}
+	for _, g := range r.LeftOut {
+		fmt.Fprintf(&b, "left out: %v\n", g)
 	}
 	last := -1
 	for _, row := range r.Rows {
@@ -251,6 +326,13 @@ name, with a mark.`
 func (r *Report) Page() *page.Page {
 	p := &page.Page{Kicker: "Doublet plan · compare", Title: strings.Join(r.Legs, ", "), Marks: r.Marks,
 		Method: method}
+	if len(r.LeftOut) > 0 {
+		left := page.Section{Title: "Left out", Text: "A configuration lacks it, so that none is compared at it."}
+		for _, g := range r.LeftOut {
+			left.List = append(left.List, g.String())
+		}
+		p.Sections = append(p.Sections, left)
+	}
 	figures := page.Section{Title: "Figures"}
 	names := []string{}
 	for _, row := range r.Rows {

@@ -33,7 +33,7 @@ func leg(t *testing.T, name string, noise float64, cpu, writes float64) Leg {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Leg{name, points}
+	return Leg{Name: name, Points: points}
 }
 
 // TestThreeLegs compares as document 003 does: what exceeds the noise and what does not.
@@ -126,6 +126,58 @@ func TestNoDecision(t *testing.T) {
 	}
 }
 
+// TestLeftOut compares legs of which one lacks a number of users, and one a resource: the text, the JSON and the page
+// name each of them, and why.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	a, b, c := leg(t, "a", 0.02, 60, 100), leg(t, "b", 0.02, 60, 100), leg(t, "c", 0.02, 60, 100)
+	b.All = slices.Clone(b.Points)
+	for i := 3; i < 6; i++ {
+		b.All[i].Run, b.All[i].Outcome, b.All[i].Reason = "b1.run", "discarded", "average of 9s"
+	}
+	b.All = append(b.All, point.Point{Run: "b2.run", Outcome: "set aside", Reason: "the run was cut off"})
+	b.Points = b.Points[:3]
+	for i := range c.Points {
+		delete(c.Points[i].Use, point.DiskOps)
+	}
+	a.Points = append(a.Points, a.Points[0])
+	a.Points[6].Users = 8000
+	r, err := Legs([]Leg{a, b, c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page strings.Builder
+	if err := r.Page().HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1,000 users, disk_ops_s: c lacks it: not metered",
+		"4,000 users: b lacks it: b1.run was discarded: average of 9s; b2.run was set aside: the run was cut off",
+		"8,000 users: b lacks it: b2.run was set aside: the run was cut off", "8,000 users: c lacks it: not measured"} {
+		if !strings.Contains(r.Text(), "left out: "+want+"\n") || !strings.Contains(page.String(), "<li>"+want+"</li>") {
+			t.Errorf("%q is missing in\n%s", want, r.Text())
+		}
+	}
+	if want := `{"users":8000,"leg":"c","why":"not measured"}`; !strings.Contains(string(js), want) ||
+		len(r.LeftOut) != 4 {
+		t.Errorf("no %s in %s", want, js)
+	}
+	// A number of users that only a later leg has is left out as well.
+	c.Points = slices.Clone(c.Points)
+	c.Points[5].Users = 77
+	a.Points, c.Points = a.Points[:3], c.Points[:6]
+	if r, err := Legs([]Leg{a, c}); err != nil || !strings.Contains(r.Text(), "left out: 77 users: a lacks it") {
+		t.Errorf("%v\n%s", err, r.Text())
+	}
+	c.Points = c.Points[5:]
+	if _, err := Legs([]Leg{a, c}); err == nil || !strings.Contains(err.Error(), "77 users: a lacks it: not measured") {
+		t.Errorf("nothing left: %v", err)
+	}
+}
+
 // TestBarsKeepTheirPlace draws a resource that the first leg does not use at the smaller number of users: there is no
 // change from 0, and the change at the larger number stands above that number.
 func TestBarsKeepTheirPlace(t *testing.T) {
@@ -177,7 +229,7 @@ func FuzzLegs(f *testing.F) {
 			if points, err = point.Usable(points); err != nil {
 				return
 			}
-			legs = append(legs, Leg{"f", points})
+			legs = append(legs, Leg{Name: "f", Points: points})
 		}
 		r, err := Legs(legs)
 		if err != nil {
