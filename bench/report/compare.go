@@ -10,8 +10,6 @@ import (
 
 	"doublet/bench/record"
 	"doublet/stat/repeats"
-
-	"gonum.org/v1/gonum/stat"
 )
 
 // Comparison is the documents' table "resource usage at a number of users, comparing A to B".
@@ -44,13 +42,17 @@ func (r ComparedRow) MarshalJSON() ([]byte, error) {
 		return &v
 	}
 	return json.Marshal(map[string]any{"resource": r.Resource, "unit": r.Unit, "a": known(r.A), "b": known(r.B),
-		"change_pct": known(r.Change), "low_pct": known(r.Low), "high_pct": known(r.High), "differs": r.Differs()})
+		"a_low": known(r.RangeA[0]), "a_high": known(r.RangeA[1]), "b_low": known(r.RangeB[0]),
+		"b_high": known(r.RangeB[1]), "change_pct": known(r.Change), "low_pct": known(r.Low),
+		"high_pct": known(r.High), "differs": r.Differs()})
 }
 
 // ComparedRow is the comparison of one resource.
 type ComparedRow struct {
 	Resource, Unit string
 	A, B           float64
+	// RangeA and RangeB bound the intervals of A and B, NaN for a side that was not repeated.
+	RangeA, RangeB [2]float64
 	// Change is the change from A to B in percent, NaN if A is 0. Low and High bound its interval of 95 % confidence;
 	// NaN if no side was repeated.
 	Change, Low, High float64
@@ -340,7 +342,8 @@ func compare(x *resource, a, b []*record.Run, users int) (ComparedRow, bool) {
 			return row, false
 		}
 	}
-	row.A, row.B = stat.Mean(values[0], nil), stat.Mean(values[1], nil)
+	row.A, row.RangeA[0], row.RangeA[1] = repeats.Mean(values[0])
+	row.B, row.RangeB[0], row.RangeB[1] = repeats.Mean(values[1])
 	if row.A == 0 {
 		return row, true
 	}

@@ -38,8 +38,8 @@ func NewSeries(tables []Comparison) *Series {
 			for _, r := range tables[k].Rows {
 				if r.Resource == x.name {
 					users := float64(tables[k].Users)
-					a.Points = append(a.Points, Point{X: users, Y: r.A})
-					b.Points = append(b.Points, Point{X: users, Y: r.B})
+					a.Points = append(a.Points, Point{X: users, Y: r.A, Low: r.RangeA[0], High: r.RangeA[1]})
+					b.Points = append(b.Points, Point{X: users, Y: r.B, Low: r.RangeB[0], High: r.RangeB[1]})
 				}
 			}
 		}

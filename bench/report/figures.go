@@ -8,6 +8,7 @@ import (
 
 	"doublet/bench/record"
 	"doublet/stat/chart"
+	"doublet/stat/repeats"
 )
 
 // figures creates the figures of the documents: against users, then over time.
@@ -171,17 +172,19 @@ func (r *Report) line(name string, of func(*record.Step) (float64, bool)) Line {
 	return merged(l)
 }
 
-// merged returns a line, sorted by X, with one point for all points of a kind at the same X.
+// merged returns a line, sorted by X, with one point for all points of a kind at the same X: their mean with its
+// interval, if there are several.
 func merged(l Line) Line {
 	out := Line{Name: l.Name}
-	count := 1.0
+	var values []float64
 	for _, p := range l.Points {
 		if n := len(out.Points); n > 0 && out.Points[n-1].X == p.X && out.Points[n-1].Hollow == p.Hollow {
-			count++
-			out.Points[n-1].Y += (p.Y - out.Points[n-1].Y) / count
+			values = append(values, p.Y)
+			last := &out.Points[n-1]
+			last.Y, last.Low, last.High = repeats.Mean(values)
 			continue
 		}
-		out.Points, count = append(out.Points, p), 1
+		out.Points, values = append(out.Points, p), append(values[:0], p.Y)
 	}
 	return out
 }

@@ -344,8 +344,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareLeftOut compares runs that share one number of users: the tables and the page name the others, the runs that
-// lack them, and why.
+// TestCompareLeftOut compares runs that share one number of users: the tables and the page name the others, the runs
+// that lack them, and why.
 func TestCompareLeftOut(t *testing.T) {
 	t.Parallel()
 	a, b := made("A", []int{100, 200, 300}, linear), made("B", []int{100, 200}, linear)
@@ -428,6 +428,38 @@ func TestIntervals(t *testing.T) {
 	}
 	if r := row(t, &tables[0], "Average response"); !r.Differs() || r.Low > 98 || r.High < 98 {
 		t.Errorf("a doubling: %+v", r)
+	}
+}
+
+// TestMeanIntervals checks that a point of repeated steps has the interval of its mean, in the comparison of runs and
+// in the report of one, and that a point measured once has none.
+func TestMeanIntervals(t *testing.T) {
+	t.Parallel()
+	run := func(f float64) *record.Run {
+		return made("x", []int{100, 200}, func(n int) float64 { return linear(n) * f })
+	}
+	tables, err := Compare([]*record.Run{run(1), run(1.2)}, []*record.Run{run(1)}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSeries(tables)
+	lines := s.Figures[slices.IndexFunc(s.Figures, func(c *Chart) bool { return c.Title == "Average response" })].Lines
+	// Two values a fifth of the smaller apart: half their distance times 12.706, which is t with one degree of freedom.
+	a, b := lines[0].Points[1], lines[1].Points[1]
+	if half := 12.706 * a.Y / 11; math.Abs(a.High-a.Y-half) > half/50 || math.Abs(a.Y-a.Low-half) > half/50 {
+		t.Errorf("%+v", a)
+	}
+	if !math.IsNaN(b.Low) || !math.IsNaN(b.High) || strings.Count(string(s.Figures[0].SVG()), "NaN") > 0 {
+		t.Errorf("%+v", b)
+	}
+	if js, err := json.Marshal(row(t, &tables[0], "Average response")); err != nil ||
+		!strings.Contains(string(js), `"b_low":null`) || strings.Contains(string(js), `"a_low":null`) {
+		t.Errorf("%v %s", err, js)
+	}
+	p := merged(Line{Points: []Point{{X: 1, Y: 9}, {X: 1, Y: 10}, {X: 1, Y: 11}, {X: 1, Y: 5, Hollow: true},
+		{X: 2, Y: 7}}}).Points
+	if len(p) != 3 || p[0].Y != 10 || math.Abs(p[0].High-12.484) > 0.01 || p[1].High != 0 || p[2].Y != 7 {
+		t.Errorf("%+v", p)
 	}
 }
 

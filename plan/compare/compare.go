@@ -68,6 +68,8 @@ func (g Gap) String() string {
 type Cell struct {
 	Value   float64 `json:"value"`
 	Repeats int     `json:"repeats"`
+	// Interval is that of the value, nil without repeats. No resource is below 0, and so is no interval.
+	Interval *estimate.Interval `json:"interval,omitempty"`
 	// Change is the change from the first leg in percent, nil for that leg.
 	Change *estimate.Interval `json:"change_pct,omitempty"`
 	// Beyond reports whether the change is larger than the noise: its interval excludes 0. Without repeats it is false.
@@ -255,9 +257,11 @@ func rowOf(legs []Leg, users int, resource string) (row Row, lacking []string) {
 			lacking = append(lacking, legs[i].Name)
 			continue
 		}
-		c := Cell{Repeats: len(values)}
-		for _, v := range values {
-			c.Value += v / float64(len(values))
+		mean := estimate.Mean(values)
+		mean.Low = max(0, mean.Low)
+		c := Cell{Value: mean.Value, Repeats: len(values)}
+		if len(values) > 1 {
+			c.Interval = &mean
 		}
 		if i == 0 {
 			first = values
@@ -317,10 +321,10 @@ func (r *Report) Text() string {
 }
 
 // method is the paragraph that tells how the figures came about.
-const method = `Resources are means of the repeated steps at the same number of users. The change is that from the
-first leg; its interval (Welch, delta method) says which changes are larger than the noise between runs. A leg that was
-measured once has no interval, and shows nothing. Steps that were unsteady, driver-bound or discarded are used only by
-name, with a mark.`
+const method = `Resources are means of the repeated steps at the same number of users; a whisker is the interval of the
+mean (Student's t), which one run does not have. The change is that from the first leg; its interval (Welch, delta
+method) says which changes are larger than the noise between runs. A leg that was measured once has no interval, and
+shows nothing. Steps that were unsteady, driver-bound or discarded are used only by name, with a mark.`
 
 // Page returns the comparison as a page: bars over the numbers of users, and the tables.
 func (r *Report) Page() *page.Page {
@@ -364,9 +368,10 @@ func (r *Report) Page() *page.Page {
 // bars returns the figures of a resource: its values, and their changes from the first leg. A change that is not known
 // keeps its place, so that the bars of the others stand above their own number of users.
 func (r *Report) bars(resource string) (values, change *chart.Bars) {
-	values = &chart.Bars{Title: resource, Y: resource, Note: "by active users"}
-	change = &chart.Bars{Title: "Change of " + resource, Y: "percent",
-		Note: "from " + r.Legs[0] + "; with 95 % intervals", First: 1}
+	values = &chart.Bars{Title: resource, Y: resource, Note: "by active users", Interval: "95 % intervals of repeats",
+		Without: "one run"}
+	change = &chart.Bars{Title: "Change of " + resource, Y: "percent", Note: "from " + r.Legs[0],
+		Interval: "95 % intervals", Without: "one run, or a mean of 0", First: 1}
 	values.Series = make([]chart.Bar, len(r.Legs))
 	change.Series = make([]chart.Bar, len(r.Legs)-1)
 	for i, leg := range r.Legs {
@@ -381,9 +386,14 @@ func (r *Report) bars(resource string) (values, change *chart.Bars) {
 		}
 		values.Groups = append(values.Groups, chart.Group(int64(row.Users)))
 		for i, c := range row.Cells {
-			values.Series[i].Values = append(values.Series[i].Values, c.Value)
+			x, bar := estimate.Unknown(), &values.Series[i]
+			if c.Interval != nil {
+				x = *c.Interval
+			}
+			bar.Values = append(bar.Values, c.Value)
+			bar.Low, bar.High = append(bar.Low, x.Low), append(bar.High, x.High)
 			if i > 0 {
-				x, bar := estimate.Unknown(), &change.Series[i-1]
+				x, bar = estimate.Unknown(), &change.Series[i-1]
 				if c.Change != nil {
 					x = *c.Change
 				}

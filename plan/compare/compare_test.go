@@ -157,7 +157,8 @@ func TestLeftOut(t *testing.T) {
 	for _, want := range []string{"1,000 users, disk_ops_s: c lacks it: not metered",
 		"4,000 users: b lacks it: b1.run was discarded: average of 9s; b2.run was set aside: the run was cut off",
 		"8,000 users: b lacks it: b2.run was set aside: the run was cut off", "8,000 users: c lacks it: not measured"} {
-		if !strings.Contains(r.Text(), "left out: "+want+"\n") || !strings.Contains(page.String(), "<li>"+want+"</li>") {
+		if !strings.Contains(r.Text(), "left out: "+want+"\n") ||
+			!strings.Contains(page.String(), "<li>"+want+"</li>") {
 			t.Errorf("%q is missing in\n%s", want, r.Text())
 		}
 	}
@@ -197,8 +198,41 @@ func TestBarsKeepTheirPlace(t *testing.T) {
 	if change.First != 1 {
 		t.Error("b has another colour than beside a")
 	}
-	if csv := change.CSV(); csv != "group,series,value,low,high\n\"4,000\",b,50,,\n" {
+	if csv := change.CSV(); csv != "group,series,value,low,high\n\"4,000\",b,50,50,50\n" {
 		t.Errorf("%q", csv)
+	}
+}
+
+// TestValueIntervals checks that the value of each leg has the interval of its repeats, which is in the figure, and
+// that the figure of legs which were measured once says why there is none.
+func TestValueIntervals(t *testing.T) {
+	t.Parallel()
+	a, b := leg(t, "a", 0.02, 60, 100), leg(t, "b", 0.6, 60, 100)
+	r, err := Legs([]Leg{a, b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, _ := r.bars("cpu_pct")
+	// t is 4.3027 with 2 degrees of freedom: 60 ± 4.3027 × 1.2 / √3 of a; b reaches below 0.
+	if x := values.Series[0]; math.Abs(x.High[1]-62.98) > 0.01 || math.Abs(x.Low[1]-57.02) > 0.01 {
+		t.Errorf("%+v", x)
+	}
+	if x := values.Series[1]; x.Low[1] != 0 || x.High[1] < 100 {
+		t.Errorf("%+v", x)
+	}
+	if text := string(values.SVG()); !strings.Contains(text, ">by active users; whiskers: 95 % intervals of repeats<") {
+		t.Error(text)
+	}
+	a.Points, b.Points = a.Points[:1], b.Points[:1]
+	if r, err = Legs([]Leg{a, b}); err != nil || r.Rows[0].Cells[0].Interval != nil {
+		t.Fatalf("%v %+v", err, r)
+	}
+	values, change := r.bars("cpu_pct")
+	if text := string(values.SVG()); !strings.Contains(text, ">by active users; no intervals: one run<") {
+		t.Error(text)
+	}
+	if text := string(change.SVG()); !strings.Contains(text, ">from a; no intervals: one run, or a mean of 0<") {
+		t.Error(text)
 	}
 }
 

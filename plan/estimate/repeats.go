@@ -10,6 +10,12 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
+// Mean returns the mean of repeated measurements with its interval ([repeats.Mean]).
+func Mean(values []float64) Interval {
+	mean, low, high := repeats.Mean(values)
+	return Interval{mean, low, high}
+}
+
 // Quotient returns mean(b)/mean(a) of repeated measurements with its interval ([repeats.Quotient]).
 func Quotient(a, b []float64) Interval {
 	ratio, low, high := repeats.Quotient(a, b)

@@ -53,6 +53,15 @@ func TestDocument001(t *testing.T) {
 	if err := r.Page().HTML(&page); err != nil || strings.Contains(page.String(), "NaN") {
 		t.Error(err)
 	}
+	// The three rates of 6,000 users are 995, 1,000 and 1,005: 1,000 ± 4.3027 × 5 / √3.
+	etr := r.curve("ETR", "", func(x *Row) []float64 { return x.rates })
+	if p := etr.Lines[0].Points[0]; math.Abs(p.High-1012.42) > 0.01 || math.Abs(p.Low-987.58) > 0.01 {
+		t.Errorf("%+v", p)
+	}
+	if one, err := Analyse(table(t, "users,etr,cpu_pct\n10,5,50\n"), nil, 0); err != nil ||
+		!strings.Contains(string(one.Sections()[0].Figures[3].SVG()), "no intervals: one run<") {
+		t.Errorf("one measurement: %v", err)
+	}
 }
 
 // TestLaw simulates known coefficients and checks that the intervals cover them, and what is refused.

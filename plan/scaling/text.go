@@ -96,9 +96,10 @@ func (r *Report) Text() string {
 // method is the paragraph that tells how the figures came about.
 const method = `ETR is the completed user actions a second, ITR the ETR over the share of the processors that the
 server used: what they would do if they were all used. A scaling factor is the quotient of two ITR with the same users
-a processor. Intervals come from repeated measurements (Welch, delta method). The Universal Scalability Law is fitted
-to relative errors, and refused where the data leave it open. The queueing model is exact Mean Value Analysis with the
-demands of the step with the fewest users, so that it predicts the others.`
+a processor. Intervals come from repeated measurements (a mean: Student's t; a quotient: Welch, delta method); one
+measurement has none. The Universal Scalability Law is fitted to relative errors, and refused where the data leave it
+open. The queueing model is exact Mean Value Analysis with the demands of the step with the fewest users, so that it
+predicts the others.`
 
 // Page returns the report as a page.
 func (r *Report) Page() *page.Page {
@@ -113,7 +114,7 @@ func (r *Report) Sections() []page.Section {
 	table := page.Section{Title: "Rates",
 		Head: []string{"processors", "partitions", "users", "repeats", "ETR", "CPU %", "ITR", "ITR ratio"}}
 	ratios := &chart.Bars{Title: "ITR over that of the first row", Y: "ratio",
-		Note: "with 95 % intervals of repeats; processors/partitions/users"}
+		Note: "processors/partitions/users", Interval: "95 % intervals of repeats", Without: "one run"}
 	bar := chart.Bar{Name: "ITR ratio"}
 	for i := range r.Rows {
 		x := &r.Rows[i]
@@ -126,9 +127,9 @@ func (r *Report) Sections() []page.Section {
 	}
 	ratios.Series = []chart.Bar{bar}
 	const perSecond = "actions a second"
-	figures := []page.Figure{r.curve("ETR against users", perSecond, func(x *Row) float64 { return x.ETR }),
-		r.curve("ITR against users", perSecond, func(x *Row) float64 { return x.ITR }),
-		r.curve("CPU against users", "percent of the processors", func(x *Row) float64 { return x.CPU }), ratios}
+	figures := []page.Figure{r.curve("ETR against users", perSecond, func(x *Row) []float64 { return x.rates }),
+		r.curve("ITR against users", perSecond, func(x *Row) []float64 { return x.itr }),
+		r.curve("CPU against users", "percent of the processors", func(x *Row) []float64 { return x.cpu }), ratios}
 	if len(r.Check) > 1 {
 		model, found := chart.Line{Name: "model (MVA)"}, chart.Line{Name: "measured"}
 		for _, c := range r.Check {
@@ -145,8 +146,9 @@ func (r *Report) Sections() []page.Section {
 // maxLines bounds the lines of a figure.
 const maxLines = 6
 
-// curve returns the figure of a value against users, with a line for each configuration, up to maxLines.
-func (r *Report) curve(title, unit string, of func(*Row) float64) *chart.Chart {
+// curve returns the figure of a value against users, with a line for each configuration, up to maxLines, and the
+// interval of each point that was repeated.
+func (r *Report) curve(title, unit string, of func(*Row) []float64) *chart.Chart {
 	f := &chart.Chart{Title: title, X: "users", Y: unit}
 	if strings.HasPrefix(unit, "percent") {
 		f.Top = 100
@@ -164,7 +166,8 @@ func (r *Report) curve(title, unit string, of func(*Row) float64) *chart.Chart {
 				x.Partitions)})
 		}
 		l := &f.Lines[len(f.Lines)-1]
-		l.Points = append(l.Points, chart.Point{X: float64(x.Users), Y: of(x)})
+		mean := estimate.Mean(of(x))
+		l.Points = append(l.Points, chart.Point{X: float64(x.Users), Y: mean.Value, Low: mean.Low, High: mean.High})
 	}
 	return f
 }

@@ -136,6 +136,12 @@ func (s *Study) figures() []page.Figure {
 	return nil
 }
 
+// The notes of figures: the documents measured each point once.
+const (
+	once     = "measured once: no intervals"
+	rounding = "what rounding leaves open"
+)
+
 // platforms draws the change of resources across platforms, as the summaries of documents 002 and 003.
 func platforms(document, from, to string, resources ...string) []page.Figure {
 	var out []page.Figure
@@ -146,9 +152,10 @@ func platforms(document, from, to string, resources ...string) []page.Figure {
 		}
 	}
 	for _, resource := range resources {
-		values := &chart.Bars{Title: fmt.Sprintf("%s at 4,000 users", resource), Y: resource, Note: from + " and " + to}
+		values := &chart.Bars{Title: fmt.Sprintf("%s at 4,000 users", resource), Y: resource,
+			Note: from + " and " + to + "; " + once, Interval: rounding}
 		change := &chart.Bars{Title: fmt.Sprintf("Change of %s, %s to %s", resource, from, to), Y: "percent",
-			Note: "whiskers: what rounding leaves open"}
+			Note: once, Interval: rounding}
 		a, b, c := chart.Bar{Name: from}, chart.Bar{Name: to}, chart.Bar{Name: "change"}
 		for _, r := range Rows("changes.csv") {
 			if r["document"] != document || r["from"] != from || r["resource"] != resource {
@@ -156,8 +163,8 @@ func platforms(document, from, to string, resources ...string) []page.Figure {
 			}
 			values.Groups, change.Groups = append(values.Groups, r["platform"]), append(change.Groups, r["platform"])
 			x, y, dx, dy := r.Number("a"), r.Number("b"), half(r["a"]), half(r["b"])
-			a.Values, a.Low, a.High = append(a.Values, x), append(a.Low, x-dx), append(a.High, x+dx)
-			b.Values, b.Low, b.High = append(b.Values, y), append(b.Low, y-dy), append(b.High, y+dy)
+			add(&a, r, "a")
+			add(&b, r, "b")
 			c.Values = append(c.Values, Change(x, y))
 			c.Low, c.High = append(c.Low, Change(x+dx, y-dy)), append(c.High, Change(x-dx, y+dy))
 		}
@@ -171,8 +178,7 @@ func scalingFigures() []page.Figure {
 	curves := &chart.Bars{
 		Title: "Throughput with 4 processors over that with 2",
 		Y:     "factor",
-		Note: "whiskers: what rounding " +
-			"leaves open; perfect is 2",
+		Note:  "perfect is 2; " + once, Interval: rounding,
 	}
 	bar := chart.Bar{Name: "factor"}
 	for _, x := range [][2]string{{"NRPC 6.5", "scaling NRPC 2 to 4 processors Domino 6.5"},
@@ -192,13 +198,13 @@ func scalingFigures() []page.Figure {
 		Y:     "ITR",
 		Groups: []string{"1 guest", "2 guests",
 			"4 guests", "4 at 1:1", "4 at 2:1", "4 at 4:1"},
-		Note:   "whiskers: what rounding leaves open",
+		Note: once, Interval: rounding,
 		Series: []chart.Bar{rounded("NRPC, 4 processors", 0.5, 527, 562, 548, 564, 547, 524)},
 	}
 	cost := &chart.Bars{
-		Title:  "Cost of partitions",
-		Y:      "percent",
-		Note:   "change of CPU and of ITR at the same throughput",
+		Title: "Cost of partitions",
+		Y:     "percent",
+		Note:  "change of CPU and of ITR; " + once, Interval: rounding,
 		Groups: []string{"NRPC 2 to 3", "NRPC 2 to 4", "DWA 2 to 4"},
 		Series: []chart.Bar{rounded("CPU", 0.05, 3.7, 12.9, 3.7), rounded("ITR", 0.05, -3.6, -11.3, -3.3)},
 	}
@@ -214,11 +220,20 @@ func rounded(name string, half float64, values ...float64) chart.Bar {
 	return b
 }
 
+// add adds the sum of columns of a row to a bar, with what the rounding of the printed values leaves open.
+func add(b *chart.Bar, r Row, columns ...string) {
+	v, d := 0.0, 0.0
+	for _, c := range columns {
+		v, d = v+r.Number(c), d+half(r[c])
+	}
+	b.Values, b.Low, b.High = append(b.Values, v), append(b.Low, v-d), append(b.High, v+d)
+}
+
 func clusterFigures() []page.Figure {
 	roles := &chart.Bars{
 		Title: "CPU by role, 100 users",
 		Y:     "percent",
-		Note:  "configuration 4 against the sum of its parts",
+		Note:  "and the sum of parts; " + once, Interval: rounding,
 	}
 	measured, sum := chart.Bar{Name: "configuration 4"}, chart.Bar{Name: "sum of parts"}
 	var parts [4]chart.Bar
@@ -228,10 +243,10 @@ func clusterFigures() []page.Figure {
 	for _, r := range Rows("roles.csv") {
 		roles.Groups = append(roles.Groups, r["users"])
 		for k := range parts {
-			parts[k].Values = append(parts[k].Values, r.Number(parts[k].Name))
+			add(&parts[k], r, parts[k].Name)
 		}
-		sum.Values = append(sum.Values, r.Number("routing")+r.Number("initiating")+r.Number("receiving"))
-		measured.Values = append(measured.Values, r.Number("both"))
+		add(&sum, r, "routing", "initiating", "receiving")
+		add(&measured, r, "both")
 	}
 	roles.Series = append(parts[:], sum, measured)
 	out := []page.Figure{roles}
@@ -253,12 +268,14 @@ func clusterFigures() []page.Figure {
 	}
 	out = append(out, response, disk, cpu)
 	for _, place := range []string{"active CPU", "standby CPU", "active disk", "standby disk"} {
-		b := &chart.Bars{Title: "Cluster Replicators: " + place, Y: "percent", Note: "100 medium users"}
+		b := &chart.Bars{Title: "Cluster Replicators: " + place, Y: "percent",
+			Note: "100 medium users; " + once, Interval: rounding}
 		one, n := chart.Bar{Name: "one replicator"}, chart.Bar{Name: "one for each mate"}
 		for _, r := range Rows("changes.csv") {
 			if r["document"] == "004" && r["place"] == place {
 				b.Groups = append(b.Groups, r["platform"])
-				one.Values, n.Values = append(one.Values, r.Number("a")), append(n.Values, r.Number("b"))
+				add(&one, r, "a")
+				add(&n, r, "b")
 			}
 		}
 		b.Series = []chart.Bar{one, n}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"doublet/stat/chart"
 )
 
 // wrong lists every statement of the documents that its own figures contradict, with the recomputed figure.
@@ -139,6 +141,18 @@ func TestPages(t *testing.T) {
 				if outside, err := f.(interface{ Outside() ([]string, error) }).Outside(); err != nil ||
 					len(outside) > 0 {
 					t.Error(document, outside, err)
+				}
+				bars, ok := f.(*chart.Bars)
+				if !ok {
+					continue
+				}
+				for line := range strings.Lines(bars.CSV()) {
+					if strings.HasSuffix(line, ",,\n") {
+						t.Errorf("%s: a bar without what rounding leaves open: %s", document, line)
+					}
+				}
+				if !strings.Contains(string(bars.SVG()), once+"; whiskers: "+rounding) {
+					t.Errorf("%s: %s does not say that nothing was repeated", document, bars.Title)
 				}
 			}
 		}

@@ -17,8 +17,10 @@ func Style() template.CSS { return template.CSS(styleCSS) } //nolint:gosec // ou
 // Bars is a chart of bars in groups: one group for each name, one bar of each series within it.
 type Bars struct {
 	Title, Y string
-	// Note is a smaller text below the title.
-	Note   string
+	// Note is a smaller text below the title. It goes on with Interval, which tells what a whisker is, if a bar has
+	// one, and with Without, the reason why a bar has none, if one has none.
+	Note, Interval, Without string
+
 	Groups []string
 	Series []Bar
 	// First is the number of the first series' colour: one above 0 lets a series keep the colour that it has in a chart
@@ -30,16 +32,48 @@ type Bars struct {
 type Bar struct {
 	Name   string
 	Values []float64
-	// Low and High bound the intervals of the values; they are empty if the values have none.
+	// Low and High bound the intervals of the values; they are empty if the values have none, and NaN for one that has
+	// none.
 	Low, High []float64
 }
 
-// bounds returns the interval of a value; ok is false if it has none.
+// bounds returns the interval of a value; ok is false if it has none. Repeats that are all the same bound their mean by
+// itself.
 func (b *Bar) bounds(i int) (low, high float64, ok bool) {
-	if i >= len(b.Low) || i >= len(b.High) || !(b.High[i] > b.Low[i]) || !drawable(b.Low[i]) || !drawable(b.High[i]) {
+	if i >= len(b.Low) || i >= len(b.High) || !(b.Low[i] <= b.Values[i] && b.Values[i] <= b.High[i]) ||
+		!drawable(b.Low[i]) || !drawable(b.High[i]) {
 		return 0, 0, false
 	}
 	return b.Low[i], b.High[i], true
+}
+
+// note returns the text below the title.
+func (b *Bars) note() string {
+	with, without := false, false
+	for k := range b.Series {
+		s := &b.Series[k]
+		for i, v := range s.Values {
+			if drawable(v) {
+				_, _, ok := s.bounds(i)
+				with, without = with || ok, without || !ok
+			}
+		}
+	}
+	var parts []string
+	if b.Note != "" {
+		parts = append(parts, b.Note)
+	}
+	if with && b.Interval != "" {
+		parts = append(parts, "whiskers: "+b.Interval)
+	}
+	switch {
+	case !without || b.Without == "":
+	case with:
+		parts = append(parts, "no whisker: "+b.Without)
+	default:
+		parts = append(parts, "no intervals: "+b.Without)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // scale returns the axis of the values.
@@ -62,8 +96,8 @@ func (b *Bars) scale() axis {
 func (b *Bars) draw(on canvas) {
 	y := b.scale()
 	on.text(left-48, 22, titleSize, "start", roleText, b.Title, true)
-	if b.Note != "" {
-		on.text(left-48, 38, textSize, "start", roleFaint, b.Note, false)
+	if note := b.note(); note != "" {
+		on.text(left-48, 38, textSize, "start", roleFaint, note, false)
 	}
 	on.text(left-48, top-4, textSize, "start", roleFaint, b.Y, false)
 	for v := range y.ticks {

@@ -73,6 +73,26 @@ func TestBars(t *testing.T) {
 	}
 }
 
+// TestNote checks that a chart of bars says what its whiskers are, and why bars have none. Repeats without any spread
+// have a whisker too.
+func TestNote(t *testing.T) {
+	t.Parallel()
+	none := math.NaN()
+	both, one := []float64{5, 6}, []float64{4, none}
+	for want, s := range map[string]Bar{
+		"users; whiskers: of repeats":                      {Values: both, Low: []float64{4, 6}, High: both},
+		"users; whiskers: of repeats; no whisker: one run": {Values: both, Low: one, High: []float64{6, none}},
+		"users; no intervals: one run":                     {Values: both},
+		"users":                                            {Values: []float64{none, none}},
+	} {
+		b := &Bars{Groups: []string{"a", "b"}, Series: []Bar{s}, Note: "users", Interval: "of repeats",
+			Without: "one run"}
+		if got := b.note(); got != want || !strings.Contains(string(b.SVG()), ">"+want+"</text>") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestLineInterval draws the interval of a point.
 func TestLineInterval(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,5 @@
-// Package repeats compares repeated measurements: the quotient of two means with its interval of 95 % confidence. The
-// benchmark and the planner use it, so that both find the same differences.
+// Package repeats estimates from repeated measurements: a mean, and the quotient of two, each with its interval of 95 %
+// confidence. The benchmark and the planner use it, so that both find the same differences.
 package repeats
 
 import (
@@ -11,6 +11,18 @@ import (
 
 // Confidence is the probability that an interval covers the true value.
 const Confidence = 0.95
+
+// Mean returns the mean of values and the bounds of its interval (Student's t). The bounds are NaN for one value.
+func Mean(values []float64) (mean, low, high float64) {
+	mean = stat.Mean(values, nil)
+	if len(values) < 2 {
+		return mean, math.NaN(), math.NaN()
+	}
+	n := float64(len(values))
+	t := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile((1 + Confidence) / 2)
+	half := t * math.Sqrt(stat.Variance(values, nil)/n)
+	return mean, mean - half, mean + half
+}
 
 // Quotient returns mean(b)/mean(a) and the bounds of its interval, by the delta method with the degrees of freedom of
 // Welch and Satterthwaite. A side with one value is taken to vary, relative to its mean, as the other one does: the

@@ -40,6 +40,40 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
+// TestMean checks the interval of a mean against the table of Student's t, and how often it covers the true mean.
+func TestMean(t *testing.T) {
+	t.Parallel()
+	// The mean is 10, its error 1/√3; t is 4.3027 with 2 degrees of freedom.
+	mean, low, high := Mean([]float64{9, 10, 11})
+	if half := 4.3027 / math.Sqrt(3); mean != 10 || math.Abs(high-10-half) > 1e-3 || math.Abs(10-low-half) > 1e-3 {
+		t.Errorf("%g, %g to %g", mean, low, high)
+	}
+	if mean, low, high := Mean([]float64{5, 5}); mean != 5 || low != 5 || high != 5 {
+		t.Errorf("without any noise: %g, %g to %g", mean, low, high)
+	}
+	if mean, low, high := Mean([]float64{5}); mean != 5 || !math.IsNaN(low) || !math.IsNaN(high) {
+		t.Errorf("one value: %g, %g to %g", mean, low, high)
+	}
+	n := long.Pick(2000, 20000)
+	for _, repeats := range []int{2, 3, 5} {
+		r := rand.New(rand.NewPCG(1, uint64(repeats)))
+		hits := 0
+		for range n {
+			values := make([]float64, repeats)
+			for k := range values {
+				values[k] = 50 + r.NormFloat64()
+			}
+			if _, low, high := Mean(values); low <= 50 && high >= 50 {
+				hits++
+			}
+		}
+		share := float64(hits) / float64(n)
+		if math.Abs(share-Confidence) > 4*math.Sqrt(0.95*0.05/float64(n)) {
+			t.Errorf("%d repeats: the interval covers %.3f", repeats, share)
+		}
+	}
+}
+
 // TestQuotient checks an interval that can be computed by hand, and what has none.
 func TestQuotient(t *testing.T) {
 	t.Parallel()
