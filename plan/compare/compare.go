@@ -345,8 +345,7 @@ func (r *Report) Page() *page.Page {
 		}
 	}
 	for _, name := range names {
-		values, change := r.bars(name)
-		figures.Figures = append(figures.Figures, values, change)
+		figures.Figures = append(figures.Figures, r.figures(name)...)
 	}
 	p.Sections = append(p.Sections, figures)
 	table := page.Section{Title: "Resources", Head: append([]string{"users", "resource"}, r.Legs...)}
@@ -363,6 +362,33 @@ func (r *Report) Page() *page.Page {
 	}
 	p.Sections = append(p.Sections, table)
 	return p
+}
+
+// figures returns the figures of a resource. Where there are more legs than a chart has colours, each number of users
+// has figures of its own, in which the legs are named beside their bars and need no colours.
+func (r *Report) figures(resource string) (out []page.Figure) {
+	values, change := r.bars(resource)
+	if len(r.Legs) <= chart.Colours {
+		return []page.Figure{values, change}
+	}
+	for i, users := range values.Groups {
+		for _, b := range []*chart.Bars{values, change} {
+			one, note := chart.Bar{Name: users + " users"}, "at "+users+" users"
+			if b == change {
+				note = b.Note + ", " + note
+			}
+			turned := &chart.Bars{Title: b.Title, Y: b.Y, Note: note, Interval: b.Interval, Without: b.Without,
+				Across: true}
+			for _, leg := range b.Series {
+				turned.Groups = append(turned.Groups, leg.Name)
+				one.Values = append(one.Values, leg.Values[i])
+				one.Low, one.High = append(one.Low, leg.Low[i]), append(one.High, leg.High[i])
+			}
+			turned.Series = []chart.Bar{one}
+			out = append(out, turned)
+		}
+	}
+	return out
 }
 
 // bars returns the figures of a resource: its values, and their changes from the first leg. A change that is not known

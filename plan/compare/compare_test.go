@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"doublet/plan/point"
+	"doublet/stat/chart"
 )
 
 func leg(t *testing.T, name string, noise float64, cpu, writes float64) Leg {
@@ -233,6 +234,47 @@ func TestValueIntervals(t *testing.T) {
 	}
 	if text := string(change.SVG()); !strings.Contains(text, ">from a; no intervals: one run, or a mean of 0<") {
 		t.Error(text)
+	}
+}
+
+// TestManyLegs draws as many legs as a study may have configurations: no two bars are told apart by a colour that both
+// have, but each leg is named beside its bar, at each number of users.
+func TestManyLegs(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{3, chart.Colours, chart.Colours + 1, 14, 16} {
+		var legs []Leg
+		for i := range n {
+			legs = append(legs, leg(t, fmt.Sprintf("configuration %02d", i), 0.02, 60, 100))
+		}
+		r, err := Legs(legs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range r.Page().Sections[0].Figures {
+			b := f.(*chart.Bars)
+			text := string(b.SVG())
+			if len(b.Series) > chart.Colours {
+				t.Errorf("%d legs: %s has %d series", n, b.Title, len(b.Series))
+			}
+			for i := range legs {
+				if i > 0 || !strings.HasPrefix(b.Title, "Change") {
+					if !strings.Contains(text, ">"+legs[i].Name+"</text>") {
+						t.Errorf("%d legs: %s does not name %s", n, b.Title, legs[i].Name)
+					}
+				}
+			}
+			if outside, err := b.Outside(); err != nil || len(outside) > 0 {
+				t.Error(outside, err)
+			}
+		}
+		want := map[bool]int{false: 2, true: 4}[n > chart.Colours] // of values and changes; at each number of users
+		if got := len(r.figures(point.DiskOps)); got != want {
+			t.Errorf("%d legs: %d figures of a resource", n, got)
+		}
+		if last := string(r.figures(point.DiskOps)[want-1].SVG()); n > chart.Colours &&
+			!strings.Contains(last, ">from configuration 00, at 4,000 users; whiskers: 95 % intervals<") {
+			t.Error(last)
+		}
 	}
 }
 

@@ -26,6 +26,9 @@ type Bars struct {
 	// First is the number of the first series' colour: one above 0 lets a series keep the colour that it has in a chart
 	// with more of them.
 	First int
+	// Across means that the bars go from left to right, below each other, with the names of their groups before them:
+	// there is room for many groups with long names.
+	Across bool
 }
 
 // Bar is one series of bars, with a value for each group. NaN, which stands for a missing value, is not drawn.
@@ -76,9 +79,8 @@ func (b *Bars) note() string {
 	return strings.Join(parts, "; ")
 }
 
-// scale returns the axis of the values.
-func (b *Bars) scale() axis {
-	lo, hi := 0.0, 0.0
+// span returns the range of the values and their intervals, with 0.
+func (b *Bars) span() (lo, hi float64) {
 	for k := range b.Series {
 		s := &b.Series[k]
 		for i, v := range s.Values {
@@ -90,15 +92,38 @@ func (b *Bars) scale() axis {
 			}
 		}
 	}
-	return round(lo, hi, 5, height-bottom, top+8)
+	return lo, hi
 }
 
 func (b *Bars) draw(on canvas) {
-	y := b.scale()
 	on.text(left-48, 22, titleSize, "start", roleText, b.Title, true)
 	if note := b.note(); note != "" {
 		on.text(left-48, 38, textSize, "start", roleFaint, note, false)
 	}
+	if b.Across {
+		b.drawAcross(on)
+	} else {
+		b.drawUp(on)
+	}
+	names := Chart{first: b.First}
+	for _, s := range b.Series {
+		names.Lines = append(names.Lines, Line{Name: s.Name})
+	}
+	names.legend(on)
+}
+
+// shorten cuts a name that is longer than some pixels.
+func shorten(name string, pixels float64) string {
+	room, letters := int(pixels/letter), []rune(name)
+	if len(letters) > room && room > 1 {
+		return string(letters[:room-1]) + "…"
+	}
+	return name
+}
+
+func (b *Bars) drawUp(on canvas) {
+	lo, hi := b.span()
+	y := round(lo, hi, 5, height-bottom, top+8)
 	on.text(left-48, top-4, textSize, "start", roleFaint, b.Y, false)
 	for v := range y.ticks {
 		on.line(left, y.at(v), width-right, y.at(v), roleGrid, false)
@@ -108,47 +133,76 @@ func (b *Bars) draw(on canvas) {
 	wide := min(46, slot*0.8/float64(max(1, len(b.Series))))
 	for g, name := range b.Groups {
 		middle := left + slot*(float64(g)+0.5)
-		room := int(slot / letter)
-		shown := []rune(name)
-		if len(shown) > room && room > 1 {
-			shown = append(shown[:room-1], '…')
-		}
-		on.text(middle, height-bottom+17, textSize, "middle", roleFaint, string(shown), false)
+		on.text(middle, height-bottom+17, textSize, "middle", roleFaint, shorten(name, slot), false)
 		for k := range b.Series {
 			b.drawBar(on, y, k, g, middle+(float64(k)-float64(len(b.Series))/2)*wide, wide)
 		}
 	}
 	on.line(left, y.at(0), width-right, y.at(0), roleFaint, false)
-	names := Chart{first: b.First}
-	for _, s := range b.Series {
-		names.Lines = append(names.Lines, Line{Name: s.Name})
-	}
-	names.legend(on)
 }
 
-func (b *Bars) drawBar(on canvas, y axis, k, g int, x, wide float64) {
+// The margins of bars that go from left to right: names is the room for those of the groups, below the room for the
+// axis and the legend.
+const (
+	names = 172.0
+	below = 66.0
+)
+
+func (b *Bars) drawAcross(on canvas) {
+	lo, hi := b.span()
+	x := round(lo, hi, 5, names, width-right)
+	const end = height - below
+	for v := range x.ticks {
+		on.line(x.at(v), top, x.at(v), end, roleGrid, false)
+		on.text(x.at(v), end+14, textSize, "middle", roleFaint, label(v, x.step), false)
+	}
+	slot := (end - top) / float64(max(1, len(b.Groups)))
+	wide := min(24, slot*0.8/float64(max(1, len(b.Series))))
+	for g, name := range b.Groups {
+		middle := top + slot*(float64(g)+0.5)
+		on.text(names-8, middle+4, textSize, "end", roleText, shorten(name, names-24), false)
+		for k := range b.Series {
+			b.drawBar(on, x, k, g, middle+(float64(k)-float64(len(b.Series))/2)*wide, wide)
+		}
+	}
+	on.line(x.at(0), top, x.at(0), end, roleFaint, false)
+	on.text(width-right, end+30, textSize, "end", roleFaint, b.Y, false)
+}
+
+// drawBar draws a bar of some width that begins at a place beside the axis of the values.
+func (b *Bars) drawBar(on canvas, values axis, k, g int, at, wide float64) {
 	s := &b.Series[k]
 	if g >= len(s.Values) || !drawable(s.Values[g]) {
 		return
 	}
 	v := s.Values[g]
-	from, to := y.at(max(v, 0)), y.at(min(v, 0))
+	most, least := values.at(max(v, 0)), values.at(min(v, 0))
 	title := fmt.Sprintf("%s, %s: %s", b.Groups[g], s.Name, Number(v))
 	low, high, ok := s.bounds(g)
 	if ok {
 		title += fmt.Sprintf(" (%s to %s)", Number(low), Number(high))
 	}
-	on.bar(x+1, from, max(1, wide-2), max(0.5, to-from), series(b.First+k), title)
+	if b.Across {
+		on.bar(least, at+1, max(0.5, most-least), max(1, wide-2), series(b.First+k), title)
+	} else {
+		on.bar(at+1, most, max(1, wide-2), max(0.5, least-most), series(b.First+k), title)
+	}
 	if ok {
-		whisker(on, x+wide/2, y.at(low), y.at(high))
+		whisker(on, at+wide/2, values.at(low), values.at(high), b.Across)
 	}
 }
 
-// whisker draws an interval.
-func whisker(on canvas, x, low, high float64) {
-	on.line(x, low, x, high, roleText, false)
-	on.line(x-3, low, x+3, low, roleText, false)
-	on.line(x-3, high, x+3, high, roleText, false)
+// whisker draws an interval at a place beside the axis of the values.
+func whisker(on canvas, at, low, high float64, across bool) {
+	line := func(x1, y1, x2, y2 float64) {
+		if across {
+			x1, y1, x2, y2 = y1, x1, y2, x2
+		}
+		on.line(x1, y1, x2, y2, roleText, false)
+	}
+	line(at, low, at, high)
+	line(at-3, low, at+3, low)
+	line(at-3, high, at+3, high)
 }
 
 // SVG returns the chart as a picture within a page.

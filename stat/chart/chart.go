@@ -77,7 +77,7 @@ type canvas interface {
 	bar(x, y, wide, high float64, role, title string)
 }
 
-// The roles of colours. Series use the series colours in order, and start again when there are more.
+// The roles of colours. Series use the Colours colours of series in order, and start again when there are more.
 const (
 	roleText  = "text"
 	roleFaint = "faint"
@@ -85,9 +85,10 @@ const (
 	roleLimit = "limit"
 )
 
-const seriesColours = 6
+// Colours is the number of series that a chart can tell apart.
+const Colours = 6
 
-func series(i int) string { return "s" + strconv.Itoa(i%seriesColours) }
+func series(i int) string { return "s" + strconv.Itoa(i%Colours) }
 
 // largest is the greatest magnitude that is drawn: sums and products of the values of an axis stay finite.
 // smallest is the least distance of ticks.
@@ -226,7 +227,7 @@ func (c *Chart) drawLine(on canvas, i int, x, y axis) {
 	on.path(points, series(i))
 	for k, p := range drawn {
 		if p.bounded() {
-			whisker(on, points[k][0], y.at(max(p.Low, y.lo)), y.at(min(p.High, y.hi)))
+			whisker(on, points[k][0], y.at(max(p.Low, y.lo)), y.at(min(p.High, y.hi)), false)
 		}
 	}
 	if len(points) > 30 {

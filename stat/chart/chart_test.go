@@ -3,6 +3,7 @@ package chart
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"image/png"
 	"math"
 	"slices"
@@ -70,6 +71,46 @@ func TestBars(t *testing.T) {
 		"name,one,3,,\n\"Server, all\",two,10,,\n"
 	if got := b.CSV(); got != want {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestAcross draws as many bars as a study has configurations from left to right: each name is written in full beside
+// its bar, and intervals lie across.
+func TestAcross(t *testing.T) {
+	t.Parallel()
+	b := &Bars{Title: "t", Y: "percent", Note: "n", Across: true}
+	s := Bar{Name: "s"}
+	for i := range 16 {
+		b.Groups = append(b.Groups, fmt.Sprintf("early acknowledge %02d", i))
+		v := float64(i - 3)
+		s.Values, s.Low, s.High = append(s.Values, v), append(s.Low, v-1), append(s.High, v+1)
+	}
+	b.Series = []Bar{s}
+	if outside, err := b.Outside(); err != nil || len(outside) > 0 {
+		t.Error(outside, err)
+	}
+	text := string(b.SVG())
+	for _, name := range b.Groups {
+		if !strings.Contains(text, ">"+name+"</text>") {
+			t.Errorf("%q is not written", name)
+		}
+	}
+	last := 0.0
+	for line := range strings.SplitSeq(text, "<") {
+		var x, y, wide, high float64
+		if n, _ := fmt.Sscanf(line, `rect class="d s0" stroke="none" x="%f" y="%f" width="%f" height="%f"`, &x, &y,
+			&wide, &high); n == 4 {
+			if y < last || wide > width-names-right {
+				t.Errorf("a bar at %g, %g of %g by %g covers another, or its name", x, y, wide, high)
+			}
+			last = y + high
+		}
+	}
+	if n := strings.Count(text, "<rect"); n != 16 || last == 0 {
+		t.Errorf("%d bars", n)
+	}
+	if n := strings.Count(text, `class="l text"`); n != 3*16 {
+		t.Errorf("%d lines of whiskers", n)
 	}
 }
 
