@@ -21,8 +21,8 @@ import (
 )
 
 const pointsHelp = `Input is run files of doublet bench, or tables (CSV) of steps of any benchmark, with the columns
-run,target,workload,users,speed,processors,partitions,tpm,cpu_pct,average_ms,p99_ms and resources. Steps that were
-unsteady, driver-bound or interrupted are refused, unless --use names them; they are marked then.`
+run,target,workload,users,speed,processors,partitions,guests,virtual,tpm,cpu_pct,average_ms,p99_ms and resources. Steps
+that were unsteady, driver-bound or interrupted are refused, unless --use names them; they are marked then.`
 
 // pointFlags are the flags of commands that read steps.
 type pointFlags struct {
@@ -185,9 +185,10 @@ func (p planner) scaling() *cobra.Command {
 	var think float64
 	cmd := &cobra.Command{
 		Use: "scaling RUN…", Short: "how a server scales with users, processors and partitions", Args: count(1, 1000),
-		Long: `Compute ETR, ITR and their ratios, scaling factors beside published curves, the cost of partitions, a
-fit of the Universal Scalability Law, and a queueing model (exact MVA) as a cross-check. RUN=N says that the server of
-a run had N partitions.
+		Long: `Compute ETR, ITR and their ratios, scaling factors beside published curves, the cost of partitions, of
+guests and of virtual processors given out more than once, a fit of the Universal Scalability Law, and a queueing model
+(exact MVA) as a cross-check. RUN=N says that the server of a run had N partitions. In a table, guests is the number of
+virtual machines and virtual that of their virtual processors together.
 
 ` + pointsHelp,
 		Example: `  doublet plan scaling one.run=1 two.run=2 four.run=4

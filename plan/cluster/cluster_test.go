@@ -245,6 +245,7 @@ func TestRoles(t *testing.T) {
 		"speed":      func(p *point.Point) { p.Speed = 20 },
 		"processors": func(p *point.Point) { p.Processors = 8 },
 		"workload":   func(p *point.Point) { p.Workload = "x" },
+		"guests":     func(p *point.Point) { p.Guests = 2 },
 	} {
 		other := made(100, []float64{1}, []float64{2})
 		change(&other[0])

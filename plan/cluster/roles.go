@@ -78,7 +78,7 @@ type Configurations struct{ Single, Routing, Standby, Both []point.Point }
 // ByRole computes the roles. All points must be of the same number of users, work and processors.
 func ByRole(c Configurations) (*Roles, error) {
 	all := slices.Concat(c.Single, c.Routing, c.Standby, c.Both)
-	if err := errors.Join(point.SameWork(all),
+	if err := errors.Join(point.SameWork(all), point.SameGuests(all),
 		point.Same(all, "users", func(p *point.Point) int { return p.Users }),
 		point.Same(all, "processors", func(p *point.Point) int { return p.Processors })); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@
 package compare
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -211,7 +212,7 @@ func (r *Report) differences(legs []Leg) error {
 		marks[i] = point.Marks(legs[i].Points)
 	}
 	for i := range legs {
-		if err := point.SameWork(legs[i].Points); err != nil {
+		if err := errors.Join(point.SameWork(legs[i].Points), point.SameGuests(legs[i].Points)); err != nil {
 			return err
 		}
 		if err := point.Same(legs[i].Points, "target", func(p *point.Point) string { return p.Target }); err != nil {

@@ -111,6 +111,11 @@ func TestNoDecision(t *testing.T) {
 	if _, err := Legs([]Leg{a, c}); !errors.Is(err, point.ErrPoints) {
 		t.Errorf("two workloads in a leg: %v", err)
 	}
+	c.Points[1].Workload, c.Points[1].Guests = "", 4
+	if _, err := Legs([]Leg{a, c}); !errors.Is(err, point.ErrPoints) {
+		t.Errorf("guests and none in a leg: %v", err)
+	}
+	c.Points[1].Guests = 0
 	c.Points[1].Workload, c.Points[1].Target, c.Points[2].Marks = "", "elsewhere", []string{"window of 30s"}
 	if r, err := Legs([]Leg{a, c}); err != nil || len(r.Marks) != 2 || r.Marks[1] != "c: window of 30s" {
 		t.Errorf("%v %+v", err, r)

@@ -27,6 +27,10 @@ type Point struct {
 	Speed float64
 	// Processors and Partitions are those of the server.
 	Processors, Partitions int
+	// Guests is the number of virtual machines, or of what stands in for them, that share the processors, 0 without.
+	// Virtual is the number of virtual processors that they have together.
+	Guests  int
+	Virtual float64
 	// Rate is the completed user actions a second (ETR).
 	Rate float64
 	// Average and P99 are response times in seconds, NaN if they are unknown.
@@ -59,6 +63,14 @@ const (
 // Resources lists the resources.
 func Resources() []string {
 	return []string{CPU, Memory, DiskRead, DiskWrite, DiskOps, DiskBusy, Network}
+}
+
+// Ratio returns the virtual processors for each real one, 1 without guests.
+func (p *Point) Ratio() float64 {
+	if p.Guests == 0 {
+		return 1
+	}
+	return p.Virtual / float64(p.Processors)
 }
 
 // Load returns the users at the workload's own speed that ask as much.
@@ -152,8 +164,15 @@ func SameWork(points []Point) error {
 		Same(points, "speed", func(p *Point) float64 { return p.Speed }))
 }
 
+// SameGuests refuses points of other guests, or of guests with other virtual processors.
+func SameGuests(points []Point) error {
+	return errors.Join(
+		Same(points, "guests", func(p *Point) int { return p.Guests }),
+		Same(points, "virtual processors", func(p *Point) float64 { return p.Virtual }))
+}
+
 // whole are the largest values of the columns that count something; largest is that of any other column.
-var whole = map[string]float64{"users": 1e8, "processors": 4096, "partitions": 1e5}
+var whole = map[string]float64{"users": 1e8, "processors": 4096, "partitions": 1e5, "guests": 1e5}
 
 const largest = 1e12
 
@@ -163,6 +182,8 @@ var numeric = map[string]func(p *Point, v float64){
 	"speed":      func(p *Point, v float64) { p.Speed = v },
 	"processors": func(p *Point, v float64) { p.Processors = int(v) },
 	"partitions": func(p *Point, v float64) { p.Partitions = int(v) },
+	"guests":     func(p *Point, v float64) { p.Guests = int(v) },
+	"virtual":    func(p *Point, v float64) { p.Virtual = v },
 	"tpm":        func(p *Point, v float64) { p.Rate = v / 60 },
 	"etr":        func(p *Point, v float64) { p.Rate = v },
 	"average_ms": func(p *Point, v float64) { p.Average = v / 1000 },
@@ -278,6 +299,10 @@ func row(in *csv.Reader, file string, head, fields []string) (*Point, error) {
 	if p.Outcome != Measured && !slices.Contains(Outcomes(), p.Outcome) {
 		return nil, fmt.Errorf("%s:%d: outcome %q: want %s, %s", file, p.Line, p.Outcome, Measured,
 			strings.Join(Outcomes(), ", "))
+	}
+	if (p.Guests > 0) != (p.Virtual > 0) {
+		return nil, fmt.Errorf("%s:%d: %d guests with %g virtual processors: want both or neither", file, p.Line,
+			p.Guests, p.Virtual)
 	}
 	if p.Users <= 0 {
 		return nil, fmt.Errorf("%s:%d: users is %d: want a number above 0", file, p.Line, p.Users)

@@ -41,6 +41,8 @@ func TestReadTable(t *testing.T) {
 		"users\n5.5\n":              "\"5.5\" is no whole number of users",
 		"users,processors\n5,1e9\n": "processors is 1e9: want at most 4096",
 		"users,speed\n5,0\n":        "speed is 0: want more than 0",
+		"users,guests\n5,4\n":       "t.csv:2: 4 guests with 0 virtual processors: want both or neither",
+		"users,virtual\n5,4\n":      "t.csv:2: 0 guests with 4 virtual processors",
 		"users,outcome\n5,well\n":   "t.csv:2: outcome \"well\": want measured, unsteady",
 	} {
 		if _, err := ReadTable(strings.NewReader(text), "t.csv"); err == nil || !strings.Contains(err.Error(), want) {
@@ -98,6 +100,24 @@ func TestSameWork(t *testing.T) {
 		if err := SameWork([]Point{a, a}); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestGuests reads guests, and refuses points of other ones together.
+func TestGuests(t *testing.T) {
+	t.Parallel()
+	points, err := ReadTable(strings.NewReader("users,processors,guests,virtual\n5,4,4,2\n5,4,0,0\n5,4,4,8\n"), "t.csv")
+	if err != nil || points[0].Ratio() != 0.5 || points[1].Ratio() != 1 || points[2].Ratio() != 2 {
+		t.Fatalf("%v %+v", err, points)
+	}
+	for i, want := range []string{"differ in guests: 4", "differ in guests: 0", "differ in virtual processors: 8"} {
+		if err := SameGuests([]Point{points[i], points[(i+1)%3]}); !errors.Is(err, ErrPoints) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if err := SameGuests(points[:1]); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -82,6 +82,11 @@ func network(p *point.Point) (stations []Station, bottleneck string) {
 	return stations, "processors"
 }
 
+// sameMachine reports whether two points are of the same processors and guests.
+func sameMachine(a, b *point.Point) bool {
+	return a.Processors == b.Processors && a.Guests == b.Guests && a.Virtual == b.Virtual
+}
+
 // check predicts each point that has a response time by a network of processors and disk, whose demands come from the
 // point with the fewest users: those with more users are predicted, not fitted.
 func check(points []point.Point, think float64) ([]Predicted, error) {
@@ -100,7 +105,7 @@ func check(points []point.Point, think float64) ([]Predicted, error) {
 	var out []Predicted
 	most := 0
 	for i := range points {
-		if p := &points[i]; p.Processors == first.Processors && p.Users <= mostUsers && !math.IsNaN(p.Average) {
+		if p := &points[i]; sameMachine(p, &first) && p.Users <= mostUsers && !math.IsNaN(p.Average) {
 			out = append(out, Predicted{Users: p.Users, Measured: p.Rate, Found: p.Average * 1000,
 				Bottleneck: bottleneck})
 			most = max(most, p.Users)

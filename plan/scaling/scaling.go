@@ -1,6 +1,6 @@
 // Package scaling computes how a server scales, as document 001 does: rates (ETR, ITR) and their ratios, scaling
-// factors beside reference curves, the cost of partitions, a fit of the Universal Scalability Law, and a queueing
-// model beside it.
+// factors beside reference curves, the cost of partitions and guests, a fit of the Universal Scalability Law, and a
+// queueing model beside it.
 package scaling
 
 import (
@@ -16,11 +16,14 @@ import (
 
 // Row is the mean of the measurements of one configuration and number of users.
 type Row struct {
-	Users      int     `json:"users"`
-	Processors int     `json:"processors"`
-	Partitions int     `json:"partitions"`
-	Repeats    int     `json:"repeats"`
-	ETR        float64 `json:"etr"`
+	Users      int `json:"users"`
+	Processors int `json:"processors"`
+	Partitions int `json:"partitions"`
+	Guests     int `json:"guests,omitempty"`
+	// Ratio is the number of virtual processors for each real one, 1 without guests.
+	Ratio   float64 `json:"virtual_to_real"`
+	Repeats int     `json:"repeats"`
+	ETR     float64 `json:"etr"`
 	// CPU is the share of the processors in percent.
 	CPU float64 `json:"cpu_pct"`
 	ITR float64 `json:"itr"`
@@ -52,11 +55,26 @@ type Partition struct {
 	ETR  estimate.Interval `json:"etr_change_pct"`
 }
 
+// Guest is the cost of guests, or of more of them, with as many virtual processors for each real one; or that of more
+// virtual processors for the same guests. Users, processors and partitions are the same.
+type Guest struct {
+	Users      int `json:"users"`
+	Processors int `json:"processors"`
+	Partitions int `json:"partitions"`
+	// From and To name the guests, and their virtual processors for each real one: "none", "4 at 2:1".
+	From string            `json:"from"`
+	To   string            `json:"to"`
+	CPU  estimate.Interval `json:"cpu_change_pct"`
+	ITR  estimate.Interval `json:"itr_change_pct"`
+	ETR  estimate.Interval `json:"etr_change_pct"`
+}
+
 // Report is the analysis.
 type Report struct {
 	Rows       []Row       `json:"rows"`
 	Steps      []Step      `json:"steps,omitempty"`
 	Partitions []Partition `json:"partitions,omitempty"`
+	Guests     []Guest     `json:"guests,omitempty"`
 	// Law is the fit over users; NoLaw tells why there is none.
 	Law   *Law   `json:"usl,omitempty"`
 	NoLaw string `json:"no_usl,omitempty"`
@@ -98,6 +116,7 @@ func Analyse(points []point.Point, curves []Curve, think float64) (*Report, erro
 	}
 	r.steps(curves)
 	r.partitions()
+	r.guests()
 	var err error
 	if r.Law, err = r.law(); err != nil {
 		r.NoLaw = err.Error()
@@ -110,13 +129,17 @@ func Analyse(points []point.Point, curves []Curve, think float64) (*Report, erro
 
 // rows groups the points.
 func rows(points []point.Point) []Row {
-	type key struct{ users, processors, partitions int }
+	type key struct {
+		users, processors, partitions, guests int
+		ratio                                 float64
+	}
 	at := map[key]*Row{}
 	for i := range points {
 		p := &points[i]
-		k := key{p.Users, p.Processors, p.Partitions}
+		k := key{p.Users, p.Processors, p.Partitions, p.Guests, p.Ratio()}
 		if at[k] == nil {
-			at[k] = &Row{Users: p.Users, Processors: p.Processors, Partitions: p.Partitions}
+			at[k] = &Row{Users: p.Users, Processors: p.Processors, Partitions: p.Partitions, Guests: p.Guests,
+				Ratio: p.Ratio()}
 		}
 		r := at[k]
 		r.Repeats++
@@ -130,7 +153,7 @@ func rows(points []point.Point) []Row {
 	}
 	slices.SortFunc(out, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.Processors, b.Processors), cmp.Compare(a.Partitions, b.Partitions),
-			cmp.Compare(a.Users, b.Users))
+			cmp.Compare(a.Guests, b.Guests), cmp.Compare(a.Ratio, b.Ratio), cmp.Compare(a.Users, b.Users))
 	})
 	return out
 }
@@ -162,7 +185,7 @@ func (r *Report) steps(curves []Curve) {
 	for i := range r.Rows {
 		for j := range r.Rows {
 			a, b := &r.Rows[i], &r.Rows[j]
-			if a.Processors >= b.Processors || a.Partitions != b.Partitions ||
+			if a.Processors >= b.Processors || a.Partitions != b.Partitions || !sameGuests(a, b) ||
 				a.Users*b.Processors != b.Users*a.Processors {
 				continue
 			}
@@ -207,7 +230,7 @@ func (r *Report) partitions() {
 	for i := range r.Rows {
 		for j := range r.Rows {
 			a, b := &r.Rows[i], &r.Rows[j]
-			if a.Partitions < b.Partitions && a.Processors == b.Processors && a.Users == b.Users {
+			if a.Partitions < b.Partitions && a.Processors == b.Processors && a.Users == b.Users && sameGuests(a, b) {
 				if r.full(len(r.Partitions)) {
 					return
 				}
@@ -217,6 +240,36 @@ func (r *Report) partitions() {
 			}
 		}
 	}
+}
+
+func sameGuests(a, b *Row) bool { return a.Guests == b.Guests && a.Ratio == b.Ratio }
+
+// guests compares rows that differ in guests only, or in the virtual processors of the same guests. The rows are in
+// ascending order of both.
+func (r *Report) guests() {
+	for i := range r.Rows {
+		for j := i + 1; j < len(r.Rows); j++ {
+			a, b := &r.Rows[i], &r.Rows[j]
+			if a.Users != b.Users || a.Processors != b.Processors || a.Partitions != b.Partitions ||
+				(a.Guests == b.Guests) == (a.Ratio == b.Ratio) {
+				continue
+			}
+			if r.full(len(r.Guests)) {
+				return
+			}
+			r.Guests = append(r.Guests, Guest{a.Users, a.Processors, a.Partitions, a.guests(), b.guests(),
+				estimate.Quotient(a.cpu, b.cpu).Percent(),
+				estimate.Quotient(a.itr, b.itr).Percent(), estimate.Quotient(a.rates, b.rates).Percent()})
+		}
+	}
+}
+
+// guests names the guests of a row, such as "4 at 2:1".
+func (r *Row) guests() string {
+	if r.Guests == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d at %.3g:1", r.Guests, r.Ratio)
 }
 
 // Law is a fit of the Universal Scalability Law (Gunther): X(N) = λN / (1 + σ(N-1) + κN(N-1)).
@@ -247,6 +300,9 @@ func (r *Report) law() (*Law, error) {
 	distinct := map[float64]bool{}
 	for i := range r.Rows {
 		distinct[float64(r.Rows[i].Processors)] = true
+		if !sameGuests(&r.Rows[0], &r.Rows[i]) {
+			return nil, fmt.Errorf("%w: the steps differ in guests", ErrLaw)
+		}
 	}
 	byUsers := len(distinct) == 1
 	if byUsers {

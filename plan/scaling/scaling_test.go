@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"doublet/plan/point"
+	"doublet/plan/study"
 	"doublet/test/long"
 )
 
@@ -61,6 +62,72 @@ func TestDocument001(t *testing.T) {
 	if one, err := Analyse(table(t, "users,etr,cpu_pct\n10,5,50\n"), nil, 0); err != nil ||
 		!strings.Contains(string(one.Sections()[0].Figures[3].SVG()), "no intervals: one run<") {
 		t.Errorf("one measurement: %v", err)
+	}
+}
+
+// TestGuests computes the cost of guests, and of virtual processors given out more than once, from the ITR that
+// document 001 prints: each is the percentage that it prints, rounded, but for 7.4, which it cut off.
+func TestGuests(t *testing.T) {
+	t.Parallel()
+	steps := map[string]string{}
+	for _, r := range study.Rows("guests.csv") {
+		for _, noise := range []float64{0.999, 1, 1.001} {
+			steps[r["section"]] += fmt.Sprintf("1000,%s,4,%s,%s,%g,90\n", r["processors"], r["guests"], r["virtual"],
+				r.Number("itr")*noise*0.9)
+		}
+	}
+	for section, want := range map[string][]string{
+		"5.3.2": {"guests 1 at 1:1 to 2 at 1:1, 1000 users: ITR +6.6 %",
+			"guests 1 at 1:1 to 4 at 1:1, 1000 users: ITR +4.0 %"},
+		"5.3.3": {"guests none to 1 at 1:1, 1000 users: ITR -7.5 %"},
+		"5.4": {"guests 4 at 1:1 to 4 at 2:1, 1000 users: ITR -3.0 %",
+			"guests 4 at 1:1 to 4 at 4:1, 1000 users: ITR -7.1 %"},
+	} {
+		points := table(t, "users,processors,partitions,guests,virtual,etr,cpu_pct\n"+steps[section])
+		r, err := Analyse(points, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.ReplaceAll(r.Text(), "CPU +0.0 % (+0.0 to +0.0), ", "")
+		for _, x := range want {
+			if !strings.Contains(text, x) {
+				t.Errorf("%s: %q is missing in\n%s", section, x, text)
+			}
+		}
+		if len(r.Partitions)+len(r.Steps) > 0 || !strings.Contains(r.NoLaw, "differ in guests") {
+			t.Errorf("%s: guests are taken for something else:\n%s", section, text)
+		}
+		n := 0
+		for _, f := range r.Sections()[0].Figures {
+			if outside, err := f.(interface{ Outside() ([]string, error) }).Outside(); err != nil || len(outside) > 0 {
+				t.Error(outside, err)
+			}
+			if strings.Contains(string(f.SVG()), ">Change of ITR by guests and virtual processors<") {
+				n++
+				if lines := strings.Count(f.CSV(), "change of ITR"); lines != len(r.Guests) || lines == 0 {
+					t.Errorf("%s: %d bars of %d pairs", section, lines, len(r.Guests))
+				}
+			}
+		}
+		if n != 1 {
+			t.Errorf("%s: %d figures of guests", section, n)
+		}
+	}
+	// The queueing model of a machine without guests does not predict one with guests.
+	model := "users,processors,guests,virtual,etr,cpu_pct,average_ms\n10,2,0,0,5,20,10\n20,2,0,0,9,40,12\n" +
+		"30,2,4,2,12,60,15\n"
+	if r, err := Analyse(table(t, model), nil, 0); err != nil || len(r.Check) != 2 || r.Check[1].Users != 20 {
+		t.Errorf("%v %+v", err, r)
+	}
+	// More processors with guests are no scaling of fewer without.
+	step := "users,processors,guests,virtual,etr,cpu_pct\n10,2,0,0,5,50\n20,4,4,4,9,50\n"
+	if r, err := Analyse(table(t, step), nil, 0); err != nil || len(r.Steps) > 0 {
+		t.Errorf("%v %+v", err, r)
+	}
+	// More guests with more virtual processors for each real one: neither difference is told from the other.
+	two := "users,processors,guests,virtual,etr,cpu_pct\n10,2,1,2,5,50\n10,2,2,8,5,50\n"
+	if r, err := Analyse(table(t, two), nil, 0); err != nil || len(r.Guests) > 0 {
+		t.Errorf("%v %+v", err, r)
 	}
 }
 

@@ -3,6 +3,7 @@ package scaling
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"doublet/plan/estimate"
@@ -23,9 +24,10 @@ func (r *Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(
 		&b,
-		"%10s %11s %10s %8s %10s %8s %10s  %s\n",
+		"%10s %11s %14s %10s %8s %10s %8s %10s  %s\n",
 		"processors",
 		"partitions",
+		"guests",
 		"users",
 		"repeats",
 		"ETR",
@@ -34,8 +36,8 @@ func (r *Report) Text() string {
 		"ITR ratio",
 	)
 	for _, x := range r.Rows {
-		fmt.Fprintf(&b, "%10d %11d %10d %8d %10s %8.1f %10s  %s\n", x.Processors, x.Partitions, x.Users, x.Repeats,
-			chart.Number(x.ETR), x.CPU, chart.Number(x.ITR), ratio(x.PerITR))
+		fmt.Fprintf(&b, "%10d %11d %14s %10d %8d %10s %8.1f %10s  %s\n", x.Processors, x.Partitions, x.guests(),
+			x.Users, x.Repeats, chart.Number(x.ETR), x.CPU, chart.Number(x.ITR), ratio(x.PerITR))
 	}
 	for _, s := range r.Steps {
 		fmt.Fprintf(&b, "%d to %d processors: factor %s\n", s.From, s.To, ratio(s.Factor))
@@ -46,6 +48,10 @@ func (r *Report) Text() string {
 	for _, p := range r.Partitions {
 		fmt.Fprintf(&b, "%d to %d partitions: CPU %s, ITR %s, ETR %s\n", p.From, p.To, Percent(p.CPU), Percent(p.ITR),
 			Percent(p.ETR))
+	}
+	for _, g := range r.Guests {
+		fmt.Fprintf(&b, "guests %s to %s, %d users: CPU %s, ITR %s, ETR %s\n", g.From, g.To, g.Users, Percent(g.CPU),
+			Percent(g.ITR), Percent(g.ETR))
 	}
 	if l := r.Law; l != nil {
 		fmt.Fprintf(
@@ -112,16 +118,21 @@ func (r *Report) Page() *page.Page {
 // Sections returns the figures and tables of the page.
 func (r *Report) Sections() []page.Section {
 	table := page.Section{Title: "Rates",
-		Head: []string{"processors", "partitions", "users", "repeats", "ETR", "CPU %", "ITR", "ITR ratio"}}
+		Head: []string{"processors", "partitions", "guests", "users", "repeats", "ETR", "CPU %", "ITR", "ITR ratio"}}
 	ratios := &chart.Bars{Title: "ITR over that of the first row", Y: "ratio",
 		Note: "processors/partitions/users", Interval: "95 % intervals of repeats", Without: "one run"}
 	bar := chart.Bar{Name: "ITR ratio"}
 	for i := range r.Rows {
 		x := &r.Rows[i]
 		table.Rows = append(table.Rows, []string{fmt.Sprint(x.Processors), fmt.Sprint(x.Partitions),
-			fmt.Sprint(x.Users), fmt.Sprint(x.Repeats), chart.Number(x.ETR), fmt.Sprintf("%.1f", x.CPU),
+			x.guests(), fmt.Sprint(x.Users), fmt.Sprint(x.Repeats), chart.Number(x.ETR), fmt.Sprintf("%.1f", x.CPU),
 			chart.Number(x.ITR), ratio(x.PerITR)})
-		ratios.Groups = append(ratios.Groups, fmt.Sprintf("%d/%d/%d", x.Processors, x.Partitions, x.Users))
+		group := fmt.Sprintf("%d/%d/%d", x.Processors, x.Partitions, x.Users)
+		if x.Guests > 0 {
+			group += ", " + x.guests()
+			ratios.Note, ratios.Across = "processors/partitions/users, guests at virtual:real", true
+		}
+		ratios.Groups = append(ratios.Groups, group)
 		bar.Values = append(bar.Values, x.PerITR.Value)
 		bar.Low, bar.High = append(bar.Low, x.PerITR.Low), append(bar.High, x.PerITR.High)
 	}
@@ -130,6 +141,7 @@ func (r *Report) Sections() []page.Section {
 	figures := []page.Figure{r.curve("ETR against users", perSecond, func(x *Row) []float64 { return x.rates }),
 		r.curve("ITR against users", perSecond, func(x *Row) []float64 { return x.itr }),
 		r.curve("CPU against users", "percent of the processors", func(x *Row) []float64 { return x.cpu }), ratios}
+	figures = append(figures, r.costOfGuests()...)
 	if len(r.Check) > 1 {
 		model, found := chart.Line{Name: "model (MVA)"}, chart.Line{Name: "measured"}
 		for _, c := range r.Check {
@@ -141,6 +153,34 @@ func (r *Report) Sections() []page.Section {
 	}
 	return []page.Section{{Title: "Figures", Figures: figures}, table,
 		{Title: "Results", List: strings.Split(strings.TrimSpace(r.after()), "\n")}}
+}
+
+// maxGuests bounds the bars of a figure.
+const maxGuests = 16
+
+// costOfGuests returns figures of the change of ITR by guests and their virtual processors: one for all pairs with the
+// same processors, partitions and users.
+func (r *Report) costOfGuests() (out []page.Figure) {
+	at := map[string]*chart.Bars{}
+	for i := range r.Guests {
+		g := &r.Guests[i]
+		note := fmt.Sprintf("%d processors, %d partitions, %d users", g.Processors, g.Partitions, g.Users)
+		f := at[note]
+		if f == nil {
+			f = &chart.Bars{Title: "Change of ITR by guests and virtual processors", Y: "percent", Note: note,
+				Across: true, Interval: "95 % intervals", Without: "one run",
+				Series: []chart.Bar{{Name: "change of ITR"}}}
+			at[note], out = f, append(out, f)
+		}
+		if len(f.Groups) == maxGuests {
+			continue
+		}
+		f.Groups = append(f.Groups, g.From+" → "+g.To)
+		bar := &f.Series[0]
+		bar.Values = append(bar.Values, g.ITR.Value)
+		bar.Low, bar.High = append(bar.Low, g.ITR.Low), append(bar.High, g.ITR.High)
+	}
+	return out
 }
 
 // maxLines bounds the lines of a figure.
@@ -157,19 +197,34 @@ func (r *Report) curve(title, unit string, of func(*Row) []float64) *chart.Chart
 		x := &r.Rows[i]
 		// The rows of a configuration follow each other.
 		if last := i - 1; last < 0 || r.Rows[last].Processors != x.Processors ||
-			r.Rows[last].Partitions != x.Partitions {
+			r.Rows[last].Partitions != x.Partitions || !sameGuests(&r.Rows[last], x) {
 			if len(f.Lines) == maxLines {
 				f.Note = fmt.Sprintf("the first %d configurations", maxLines)
 				break
 			}
-			f.Lines = append(f.Lines, chart.Line{Name: fmt.Sprintf("processors %d, partitions %d", x.Processors,
-				x.Partitions)})
+			f.Lines = append(f.Lines, chart.Line{Name: r.name(x)})
 		}
 		l := &f.Lines[len(f.Lines)-1]
 		mean := estimate.Mean(of(x))
 		l.Points = append(l.Points, chart.Point{X: float64(x.Users), Y: mean.Value, Low: mean.Low, High: mean.High})
 	}
 	return f
+}
+
+// name names the configuration of a row. Where there are guests, it leaves out what all rows have in common: there is
+// little room.
+func (r *Report) name(x *Row) string {
+	if !slices.ContainsFunc(r.Rows, func(y Row) bool { return y.Guests > 0 }) {
+		return fmt.Sprintf("processors %d, partitions %d", x.Processors, x.Partitions)
+	}
+	name := "guests " + x.guests()
+	if slices.ContainsFunc(r.Rows, func(y Row) bool { return y.Partitions != x.Partitions }) {
+		name = fmt.Sprintf("partitions %d, ", x.Partitions) + name
+	}
+	if slices.ContainsFunc(r.Rows, func(y Row) bool { return y.Processors != x.Processors }) {
+		name = fmt.Sprintf("processors %d, ", x.Processors) + name
+	}
+	return name
 }
 
 // after returns the lines of the text after the table of rows.

@@ -36,7 +36,7 @@ func (c *Calibration) published() {
 // interval is that of the quotient of their processor use.
 func (c *Calibration) MeasureReplica(routing, both []point.Point) error {
 	all := append(append([]point.Point(nil), routing...), both...)
-	err := errors.Join(point.SameWork(all),
+	err := errors.Join(point.SameWork(all), point.SameGuests(all),
 		point.Same(all, "users", func(p *point.Point) int { return p.Users }),
 		point.Same(all, "processors", func(p *point.Point) int { return p.Processors }))
 	if err != nil {

@@ -55,7 +55,7 @@ var resources = []struct{ name, unit string }{{point.CPU, "cores"}, {point.Memor
 // Calibrate fits the use of each resource to the active users. It needs three different loads of one server, under the
 // same work.
 func Calibrate(points []point.Point) (*Calibration, error) {
-	if err := errors.Join(point.SameWork(points),
+	if err := errors.Join(point.SameWork(points), point.SameGuests(points),
 		point.Same(points, "target", func(p *point.Point) string { return p.Target }),
 		point.Same(points, "processors", func(p *point.Point) int { return p.Processors })); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCalibration, err)

@@ -165,8 +165,10 @@ func TestRefusals(t *testing.T) {
 	}
 	fast, other := measured(1, 0.01, 50, 100, 200), measured(1, 0.01, 50, 100, 200)
 	fast[0].Speed, other[0].Target = 20, "elsewhere"
+	guests := measured(1, 0.01, 50, 100, 200)
+	guests[0].Guests, guests[0].Virtual = 2, 4
 	for name, points := range map[string][]point.Point{"two loads": two, "two machines": mixed, "no growth": flat,
-		"not metered": bare, "two speeds": fast, "two servers": other} {
+		"not metered": bare, "two speeds": fast, "two servers": other, "guests": guests} {
 		if _, err := Calibrate(points); !errors.Is(err, ErrCalibration) {
 			t.Errorf("%s: %v", name, err)
 		}
