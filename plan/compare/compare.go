@@ -365,11 +365,11 @@ func (r *Report) Page() *page.Page {
 	return p
 }
 
-// figures returns the figures of a resource. Where there are more legs than a chart has colours, each number of users
-// has figures of its own, in which the legs are named beside their bars and need no colours.
+// figures returns the figures of a resource. Where a chart cannot tell all legs apart, each number of users has figures
+// of its own, in which the legs are named beside their bars and need no colours.
 func (r *Report) figures(resource string) (out []page.Figure) {
 	values, change := r.bars(resource)
-	if len(r.Legs) <= chart.Colours {
+	if chart.Named(r.Legs) {
 		return []page.Figure{values, change}
 	}
 	for i, users := range values.Groups {

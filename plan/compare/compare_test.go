@@ -246,7 +246,8 @@ func TestValueIntervals(t *testing.T) {
 // have, but each leg is named beside its bar, at each number of users.
 func TestManyLegs(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{3, chart.Colours, chart.Colours + 1, 14, 16} {
+	const colours = 6
+	for _, n := range []int{3, colours, colours + 1, 14, 16} {
 		var legs []Leg
 		for i := range n {
 			legs = append(legs, leg(t, fmt.Sprintf("configuration %02d", i), 0.02, 60, 100))
@@ -258,7 +259,7 @@ func TestManyLegs(t *testing.T) {
 		for _, f := range r.Page().Sections[0].Figures {
 			b := f.(*chart.Bars)
 			text := string(b.SVG())
-			if len(b.Series) > chart.Colours {
+			if len(b.Series) > colours {
 				t.Errorf("%d legs: %s has %d series", n, b.Title, len(b.Series))
 			}
 			for i := range legs {
@@ -272,11 +273,11 @@ func TestManyLegs(t *testing.T) {
 				t.Error(outside, err)
 			}
 		}
-		want := map[bool]int{false: 2, true: 4}[n > chart.Colours] // of values and changes; at each number of users
+		want := map[bool]int{false: 2, true: 4}[n > colours] // of values and changes; at each number of users
 		if got := len(r.figures(point.DiskOps)); got != want {
 			t.Errorf("%d legs: %d figures of a resource", n, got)
 		}
-		if last := string(r.figures(point.DiskOps)[want-1].SVG()); n > chart.Colours &&
+		if last := string(r.figures(point.DiskOps)[want-1].SVG()); n > colours &&
 			!strings.Contains(last, ">from configuration 00, at 4,000 users; whiskers: 95 % intervals<") {
 			t.Error(last)
 		}

@@ -5,7 +5,9 @@ package chart
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Chart is a chart of lines over a common axis.
@@ -77,7 +79,7 @@ type canvas interface {
 	bar(x, y, wide, high float64, role, title string)
 }
 
-// The roles of colours. Series use the Colours colours of series in order, and start again when there are more.
+// The roles of colours. Series use the series colours in order, and start again when there are more.
 const (
 	roleText  = "text"
 	roleFaint = "faint"
@@ -85,10 +87,9 @@ const (
 	roleLimit = "limit"
 )
 
-// Colours is the number of series that a chart can tell apart.
-const Colours = 6
+const colours = 6
 
-func series(i int) string { return "s" + strconv.Itoa(i%Colours) }
+func series(i int) string { return "s" + strconv.Itoa(i%colours) }
 
 // largest is the greatest magnitude that is drawn: sums and products of the values of an axis stay finite.
 // smallest is the least distance of ticks.
@@ -261,23 +262,49 @@ func (c *Chart) legend(on canvas) {
 	if len(c.Lines) < 2 {
 		return
 	}
-	at, y := left, height-30
+	names := make([]string, len(c.Lines))
 	for i, l := range c.Lines {
-		name := []rune(l.Name)
-		if len(name) > maxLegend {
-			name = append(name[:maxLegend-1], '…')
+		names[i] = l.Name
+	}
+	for i, p := range places(names) {
+		on.line(p.x, p.y-4, p.x+16, p.y-4, series(c.first+i), false)
+		on.text(p.x+21, p.y, textSize, "start", roleText, p.name, false)
+	}
+}
+
+// place is a name in a legend and its point.
+type place struct {
+	x, y float64
+	name string
+}
+
+// places returns the places of the names that a legend has room for; the tables name them all.
+func places(names []string) (out []place) {
+	x, y := left, height-30
+	for _, name := range names {
+		letters := []rune(name)
+		if len(letters) > maxLegend {
+			letters = append(letters[:maxLegend-1], '…')
 		}
-		wide := 34 + letter*float64(len(name))
-		if at > left && at+wide > width {
-			at, y = left, y+15
+		wide := 34 + letter*float64(len(letters))
+		if x > left && x+wide > width {
+			x, y = left, y+15
 		}
 		if y > height-10 {
-			return // the tables name them all
+			return out
 		}
-		on.line(at, y-4, at+16, y-4, series(c.first+i), false)
-		on.text(at+21, y, textSize, "start", roleText, string(name), false)
-		at += wide
+		out = append(out, place{x, y, string(letters)})
+		x += wide
 	}
+	return out
+}
+
+// Named reports whether a chart can tell series of these names apart: there are enough colours, and the legend has room
+// for each name in full.
+func Named(names []string) bool {
+	list := places(names)
+	return len(names) <= colours && len(list) == len(names) &&
+		!slices.ContainsFunc(list, func(p place) bool { return strings.HasSuffix(p.name, "…") })
 }
 
 // ShowsLimit reports whether the y axis reaches the limit.

@@ -114,6 +114,32 @@ func TestAcross(t *testing.T) {
 	}
 }
 
+// TestNamed checks which names of series a legend can show: few enough, short enough, and in two lines.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("n", 30)
+	for _, c := range []struct {
+		names []string
+		want  bool
+	}{{nil, true}, {[]string{"a", "b", "c", "d", "e", "f"}, true}, {[]string{"a", "b", "c", "d", "e", "f", "g"}, false},
+		{[]string{long, long}, true}, {[]string{long, long, long, long}, true},
+		{[]string{long, long, long, long, long}, false}, {[]string{"a", long + long}, false}} {
+		if Named(c.names) != c.want {
+			t.Errorf("%q: %v", c.names, !c.want)
+		}
+		chart := &Chart{}
+		for _, name := range c.names {
+			chart.Lines = append(chart.Lines, Line{Name: name})
+		}
+		text := string(chart.SVG())
+		all := strings.Count(text, `class="l s`) == len(c.names) &&
+			!slices.ContainsFunc(c.names, func(n string) bool { return !strings.Contains(text, ">"+n+"</text>") })
+		if len(c.names) <= colours && all != c.want {
+			t.Errorf("%q are all written: %v", c.names, all)
+		}
+	}
+}
+
 // TestNote checks that a chart of bars says what its whiskers are, and why bars have none. Repeats without any spread
 // have a whisker too.
 func TestNote(t *testing.T) {
