@@ -98,7 +98,12 @@ func TestGuests(t *testing.T) {
 			t.Errorf("%s: guests are taken for something else:\n%s", section, text)
 		}
 		n := 0
-		for _, f := range r.Sections()[0].Figures {
+		for i, f := range r.Sections()[0].Figures {
+			last := &r.Rows[len(r.Rows)-1]
+			name := fmt.Sprintf(">%d/4, %s</text>", last.Processors, last.guests())
+			if i < 3 && !strings.Contains(string(f.SVG()), name) {
+				t.Errorf("%s: no %s in the legend of figure %d", section, name, i)
+			}
 			if outside, err := f.(interface{ Outside() ([]string, error) }).Outside(); err != nil || len(outside) > 0 {
 				t.Error(outside, err)
 			}

@@ -164,7 +164,7 @@ func (r *Report) costOfGuests() (out []page.Figure) {
 	at := map[string]*chart.Bars{}
 	for i := range r.Guests {
 		g := &r.Guests[i]
-		note := fmt.Sprintf("%d processors, %d partitions, %d users", g.Processors, g.Partitions, g.Users)
+		note := fmt.Sprintf("processors %d, partitions %d, users %d", g.Processors, g.Partitions, g.Users)
 		f := at[note]
 		if f == nil {
 			f = &chart.Bars{Title: "Change of ITR by guests and virtual processors", Y: "percent", Note: note,
@@ -193,38 +193,31 @@ func (r *Report) curve(title, unit string, of func(*Row) []float64) *chart.Chart
 	if strings.HasPrefix(unit, "percent") {
 		f.Top = 100
 	}
+	// With guests the legend has room for short names only.
+	guests := slices.ContainsFunc(r.Rows, func(x Row) bool { return x.Guests > 0 })
+	if guests {
+		f.Note = "processors/partitions, guests at virtual:real"
+	}
 	for i := range r.Rows {
 		x := &r.Rows[i]
 		// The rows of a configuration follow each other.
 		if last := i - 1; last < 0 || r.Rows[last].Processors != x.Processors ||
 			r.Rows[last].Partitions != x.Partitions || !sameGuests(&r.Rows[last], x) {
 			if len(f.Lines) == maxLines {
-				f.Note = fmt.Sprintf("the first %d configurations", maxLines)
+				f.Note = strings.TrimPrefix(fmt.Sprintf("%s; the first %d configurations", f.Note, maxLines), "; ")
 				break
 			}
-			f.Lines = append(f.Lines, chart.Line{Name: r.name(x)})
+			name := fmt.Sprintf("processors %d, partitions %d", x.Processors, x.Partitions)
+			if guests {
+				name = fmt.Sprintf("%d/%d, %s", x.Processors, x.Partitions, x.guests())
+			}
+			f.Lines = append(f.Lines, chart.Line{Name: name})
 		}
 		l := &f.Lines[len(f.Lines)-1]
 		mean := estimate.Mean(of(x))
 		l.Points = append(l.Points, chart.Point{X: float64(x.Users), Y: mean.Value, Low: mean.Low, High: mean.High})
 	}
 	return f
-}
-
-// name names the configuration of a row. Where there are guests, it leaves out what all rows have in common: there is
-// little room.
-func (r *Report) name(x *Row) string {
-	if !slices.ContainsFunc(r.Rows, func(y Row) bool { return y.Guests > 0 }) {
-		return fmt.Sprintf("processors %d, partitions %d", x.Processors, x.Partitions)
-	}
-	name := "guests " + x.guests()
-	if slices.ContainsFunc(r.Rows, func(y Row) bool { return y.Partitions != x.Partitions }) {
-		name = fmt.Sprintf("partitions %d, ", x.Partitions) + name
-	}
-	if slices.ContainsFunc(r.Rows, func(y Row) bool { return y.Processors != x.Processors }) {
-		name = fmt.Sprintf("processors %d, ", x.Processors) + name
-	}
-	return name
 }
 
 // after returns the lines of the text after the table of rows.
