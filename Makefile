@@ -49,11 +49,11 @@ speed: build
 	node test/e2e/web/speed.mjs
 
 # The studies of doc/studies, measured on this machine, which should have nothing else to do: some hours. SHORT=1 takes under an hour:
-# the short forms, six minutes of each. Again, or stopped, it goes on where it was. STUDIES selects them; servers needs root.
-STUDIES ?= roles load replicators acknowledge partitions processors clients switches servers
+# the short forms, six minutes of each. Again, or stopped, it goes on where it was. STUDIES selects them; guests and servers need root.
+STUDIES ?= roles load replicators acknowledge partitions processors guests clients switches servers
 studies: build
 	@trap 'exit 130' INT; failed=; for s in $(STUDIES); do \
-		if [ $$s = servers ] && [ $$(id -u) != 0 ]; then echo "servers: left out, needs root"; continue; fi; \
+		case $$s in guests|servers) if [ $$(id -u) != 0 ]; then echo "$$s: left out, needs root"; continue; fi;; esac; \
 		bin/doublet study run $$s --out studies/$$s$(if $(SHORT),-short --short --for 6m) --doc doc/studies || failed="$$failed $$s"; \
 	done; if [ -n "$$failed" ]; then echo "without a report:$$failed (make studies goes on)"; exit 1; fi
 

@@ -68,6 +68,9 @@ type Options struct {
 	Rules []Rule
 	// CPUs are the processors that the servers may use, as taskset writes them (0,2-3); "" means all.
 	CPUs string
+	// Quota is the number of processors that a control group of its own gives each server, such as 0.5, 0 for no limit.
+	// The groups stand in for guests (virtual machines).
+	Quota float64
 	// Program is the path of the program that the servers run, "" for the builder's. Its store must have the same
 	// format.
 	Program string
@@ -153,7 +156,7 @@ func (b *Builder) check(o *Options) error {
 	if err := b.Check(o.Settings); err != nil {
 		return bench.Usage("--setting: %w", err)
 	}
-	if err := checkCPUs(o.CPUs); err != nil {
+	if err := errors.Join(checkCPUs(o.CPUs), checkQuota(o.Quota)); err != nil {
 		return err
 	}
 	if o.Program != "" {
@@ -197,7 +200,7 @@ func (b *Builder) server(ctx context.Context, l *Lab, i int, o Options) error {
 	}
 	s := &Server{
 		Name: role.Name, Data: filepath.Join(l.dir, role.Name), Domain: domain, env: b.Env, program: l.Program,
-		CPUs: o.CPUs,
+		CPUs: o.CPUs, Quota: o.Quota,
 		Doors: map[string]string{
 			"imap": ports[0], "submission": ports[1], "smtp": ports[2], "lmtp": ports[3], "pop3": ports[4],
 			"jmap": ports[5],

@@ -39,6 +39,15 @@ func (l *Lab) Partitions() int {
 	return len(l.Servers)
 }
 
+// Describe sets the options of a run that follow from the lab: the name of the target, its partitions, and what stands
+// in for guests.
+func (l *Lab) Describe(o *measure.Options) {
+	o.Target, o.Partitions = l.Target(), l.Partitions()
+	if o.Quota = l.Servers[0].Quota; o.Quota > 0 {
+		o.Guests = len(l.Servers)
+	}
+}
+
 // Series sets configurations up, one after the other, and runs a workload in each.
 type Series struct {
 	*Builder
@@ -137,9 +146,9 @@ func (s *Series) foreign(names []string) error {
 	case s.Users == "":
 		return bench.Usage("--script needs --users: no document has a number for it")
 	case len(o.Settings) > 0 || o.Program != "" || o.Acknowledge != "" || o.Replicators > 0 || o.SlowDisk != nil ||
-		o.Cache != nil || len(o.Rules) > 0:
-		return bench.Usage("--script: --setting, --rule, --program, --acknowledge, --replicators, --slow-disk and " +
-			"--db-cache are of a Doublet")
+		o.Cache != nil || len(o.Rules) > 0 || o.Quota != 0:
+		return bench.Usage("--script: --setting, --rule, --program, --acknowledge, --replicators, --slow-disk, " +
+			"--db-cache and --quota are of a Doublet")
 	case len(s.Faults.Kill)+len(s.Faults.Restart) > 0:
 		return bench.Usage("--script: --kill and --restart are of the servers of a configuration")
 	}
@@ -219,7 +228,7 @@ func (s *Series) run(ctx context.Context, c Configuration) (r *result.Result, er
 	if err != nil {
 		return nil, err
 	}
-	s.Measure.Target, s.Measure.Partitions = l.Target(), l.Partitions()
+	l.Describe(&s.Measure)
 	j, err := measure.New(s.Env, s.Console, &s.Measure, s.Workload)
 	if err != nil {
 		return nil, err

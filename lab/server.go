@@ -33,6 +33,8 @@ type Server struct {
 	Slow string `json:"slow,omitempty"`
 	// CPUs are the processors that it may use, "" for all (see Options).
 	CPUs string `json:"cpus,omitempty"`
+	// Quota is the number of processors that its control group gives it, 0 for no limit (see Options).
+	Quota float64 `json:"quota,omitempty"`
 
 	env     *env.Env
 	program string // the path of the program that it runs
@@ -58,10 +60,11 @@ func (s *Server) Start(ctx context.Context) error {
 		return err
 	}
 	defer out.Close()
-	cmd := exec.Command(s.program, s.Arguments...)
-	if s.CPUs != "" { // taskset becomes the program: the process ID is the server's
-		cmd = exec.Command("taskset", append([]string{"-c", s.CPUs, s.program}, s.Arguments...)...)
+	line, err := s.line()
+	if err != nil {
+		return err
 	}
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = ownSession()
 	if err := cmd.Start(); err != nil {
@@ -167,7 +170,8 @@ func (s *Server) signal(sig os.Signal) error {
 // stopLimit is the time that a server may take to stop.
 const stopLimit = 40 * time.Second
 
-// stop sends SIGTERM and waits for the end of the process. After stopLimit it kills the process.
+// stop sends SIGTERM, waits for the end of the process, and removes its control group. After stopLimit it kills the
+// process.
 func (s *Server) stop() error {
 	if err := s.signal(syscall.SIGTERM); err != nil {
 		return err
@@ -177,7 +181,7 @@ func (s *Server) stop() error {
 			return errors.Join(fmt.Errorf("lab: %s did not stop in %v", s.Name, stopLimit), s.Kill())
 		}
 	}
-	return nil
+	return s.leave()
 }
 
 // Status returns the server's view of its cluster.

@@ -17,6 +17,10 @@ type Options struct {
 	Target, Label, Build string
 	// Partitions is the number of servers of the site that share its machine and no data, 0 if there are not several.
 	Partitions int
+	// Guests is the number of servers of the site that run in a control group of their own, which stands in for a
+	// guest, 0 for none. Quota is the number of processors that each group gives.
+	Guests int
+	Quota  float64
 	// StartTLS starts TLS at doors that are plain; Insecure accepts any certificate. Timeout is the time after which an
 	// answer counts as failed.
 	StartTLS, Insecure bool

@@ -141,7 +141,7 @@ func (j *Job) header(id string, now time.Time) record.Header {
 		},
 		Settings: j.settings(), Messages: sizes(w),
 		Target: record.Target{Name: j.Target, Doors: j.worlds[0].Target.Doors, StartTLS: j.StartTLS,
-			Partitions: j.Partitions},
+			Partitions: j.Partitions, Guests: j.Guests, Quota: j.Quota},
 		Driver: meter.Host(""),
 	}
 	mark := func(when bool, format string, args ...any) {
@@ -152,6 +152,8 @@ func (j *Job) header(id string, now time.Time) record.Header {
 	mark(j.Window < time.Hour, "window of %v", j.Window)
 	mark(j.Speed != 1, "%g times the speed", j.Speed)
 	mark(j.InitScale != 1 && w.Mailbox.Messages > 0, "mailboxes filled to %g %%", j.InitScale*100)
+	mark(j.Guests > 0, "control groups with a quota of processors stand in for guests: %d with %g each", j.Guests,
+		j.Quota)
 	mark(j.Cold, "every browser began with nothing of the client")
 	mark(j.Keep, "mailboxes not made fresh")
 	mark(!j.Keep && j.messages() > 0 && !j.worlds[0].Resets(),

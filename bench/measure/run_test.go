@@ -52,6 +52,11 @@ func TestHeader(t *testing.T) {
 	if h := header("r6mail", func(o *Options) { o.Set = []string{"adds=12"} }); !slices.Contains(h.Marks, "adds = 12") {
 		t.Errorf("--set is no mark: %q", h.Marks)
 	}
+	h := header("r6mail", func(o *Options) { o.Guests, o.Quota = 4, 0.5 })
+	if h.Target.Guests != 4 || h.Target.Quota != 0.5 ||
+		!slices.Contains(h.Marks, "control groups with a quota of processors stand in for guests: 4 with 0.5 each") {
+		t.Errorf("guests are not marked: %+v %q", h.Target, h.Marks)
+	}
 	if h := header("n7mail", none); h.Workload.Unknown == "" || !slices.Contains(h.Marks, h.Workload.Unknown) {
 		t.Errorf("what nobody knows of n7mail is no mark: %q", h.Marks)
 	}

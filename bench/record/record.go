@@ -93,6 +93,10 @@ type Target struct {
 	Doors map[string]string `json:"doors"`
 	// Partitions is the number of servers on its machine that share no data, 0 for one server or a cluster.
 	Partitions int `json:"partitions,omitempty"`
+	// Guests is the number of its servers that have a control group each, which stands in for a guest (a virtual
+	// machine), 0 for none. Quota is the number of processors that each of the groups gives.
+	Guests int     `json:"guests,omitempty"`
+	Quota  float64 `json:"quota,omitempty"`
 	// StartTLS means that the sessions at plain doors started TLS.
 	StartTLS bool `json:"start_tls,omitempty"`
 }

@@ -207,7 +207,7 @@ func (w workbench) measure(cmd *cobra.Command, o *benchFlags, folder, name strin
 		if site, err = l.Site(o.faults); err != nil {
 			return err
 		}
-		o.Target, o.Partitions = l.Target(), l.Partitions()
+		l.Describe(&o.Options)
 	}
 	j, err := measure.New(e, w.console(), &o.Options, name)
 	if err != nil {

@@ -54,6 +54,8 @@ func (o *labFlags) add(cmd *cobra.Command) {
 	f.StringArrayVar(&o.rules, "rule", nil,
 		"a mail rule of the domain, NAME=JSON as in doublet rules add; may be given again")
 	f.StringVar(&s.Options.CPUs, "cpus", "", "processors that the servers may use, such as 0 or 0,2-3 (needs taskset)")
+	f.Float64Var(&s.Options.Quota, "quota", 0,
+		"processors that a control group of its own gives each server, such as 0.5, as if it were a guest (needs root)")
 	f.StringVar(&s.Options.Program, "program", "",
 		"another build of doublet that the servers run, with the same format of the store")
 	f.StringVar(&o.script, "script", "",

@@ -112,8 +112,9 @@ func pointsOf(r *record.Run, path string) (out []point.Point) {
 		p := point.Point{
 			Run: filepath.Base(path), Target: h.Target.Name, Workload: h.Workload.Name, Protocol: h.Workload.Protocol,
 			Outcome: string(s.Outcome), Reason: s.Reason, Users: s.Users, Speed: h.Speed,
-			Partitions: max(1, h.Target.Partitions),
-			Rate:       r.TPM(s) / 60, Average: math.NaN(), P99: math.NaN(), Use: map[string]float64{}, Marks: h.Marks,
+			Partitions: max(1, h.Target.Partitions), Guests: h.Target.Guests,
+			Virtual: float64(h.Target.Guests) * h.Target.Quota,
+			Rate:    r.TPM(s) / 60, Average: math.NaN(), P99: math.NaN(), Use: map[string]float64{}, Marks: h.Marks,
 		}
 		if h.Server != nil {
 			p.Processors = h.Server.Processors()

@@ -324,8 +324,8 @@ func compared(legs []compare.Leg, all []*record.Run) (*compare.Report, error) {
 }
 
 // conclusions returns what follows from the configurations beside their comparison: scaling, where they differ in
-// processors or partitions; the roles of a cluster, where they are document 004's four; and how well one half of the
-// runs predicts the other, or why it does not, where there are three numbers of users.
+// processors, partitions or guests; the roles of a cluster, where they are document 004's four; and how well one half
+// of the runs predicts the other, or why it does not, where there are three numbers of users.
 func conclusions(cells []study.Cell, legs []compare.Leg) (out []page.Section) {
 	usable := make([][]point.Point, len(legs))
 	for i := range legs {
@@ -373,16 +373,21 @@ func manyUsers(points []point.Point) bool {
 	return len(seen) >= 3
 }
 
-// scaled returns how configurations scale with processors or partitions, nothing if these are the same in all. If two
-// configurations have the same of both, something else differs, and their runs are no repeats of each other.
+// scaled returns how configurations scale with processors, partitions or guests, nothing if these are the same in all.
+// If two configurations have the same of them all, something else differs, and their runs are no repeats of each other.
 func scaled(legs []compare.Leg, usable [][]point.Point) []page.Section {
 	var all []point.Point
-	at := map[[2]int]int{} // the configuration with these processors and partitions
+	type setup struct {
+		processors, partitions, guests int
+		virtual                        float64
+	}
+	at := map[setup]int{} // the configuration with these
 	both := ""
 	for i := range usable {
 		all = append(all, usable[i]...)
 		for k := range usable[i] {
-			size := [2]int{usable[i][k].Processors, usable[i][k].Partitions}
+			p := &usable[i][k]
+			size := setup{p.Processors, p.Partitions, p.Guests, p.Virtual}
 			if j, known := at[size]; !known {
 				at[size] = i
 			} else if j != i {
@@ -395,7 +400,7 @@ func scaled(legs []compare.Leg, usable [][]point.Point) []page.Section {
 		return nil
 	case both != "":
 		return []page.Section{{Title: "Scaling", Text: "No answer: " + both +
-			" have the same processors and partitions, and differ in something else."}}
+			" have the same processors, partitions and guests, and differ in something else."}}
 	}
 	r, err := scaling.Analyse(all, publishedCurves(), 0)
 	if err != nil {

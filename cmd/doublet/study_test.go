@@ -55,6 +55,8 @@ func TestStudyRefusals(t *testing.T) {
 		{"", `setting = ["nothing"]`, "--setting nothing: want KEY=VALUE"},
 		{"", `rule = ["nothing"]`, "--rule nothing: want NAME=JSON"},
 		{"", `rule = ['a={"do":{"burn":true}}']`, "--rule a: rule: json: unknown field"},
+		{"", `quota = -1`, "--quota -1: want processors from 0.01 to 4096"},
+		{"", `quota = "half"`, "invalid argument \"half\""},
 		{"", `cpus = "all"`, "--cpus \"all\": want numbers of processors"},
 		{"", `program = "/no/such/doublet"`, "--program: "},
 		{"", `people = 1000000`, "--people 1000000"},
@@ -81,6 +83,7 @@ func TestStudyRefusals(t *testing.T) {
 		`script = "dovecot-postfix", lab = "config1"`:           "a lab and a script",
 		`script = "dovecot-postfix", setting = ["a.b=1"]`:       "are of a Doublet",
 		`script = "dovecot-postfix", kill = "one@1s"`:           "are of the servers of a configuration",
+		`script = "dovecot-postfix", quota = 1`:                 "--quota are of a Doublet",
 		`script = "dovecot-postfix", cpus = "many"`:             "--cpus \"many\"",
 		`script = "dovecot-postfix", set = ["no-such-thing=1"]`: "no-such-thing",
 	} {
@@ -211,13 +214,14 @@ func TestStudyLeftOut(t *testing.T) {
 	}
 }
 
-// TestStudyScaling writes the report of a study of processors and one of partitions: the runs of one processor of two
-// count as such, and the report has the scaling factor or the cost of the partitions beside the comparison.
+// TestStudyScaling writes the report of a study of processors, one of partitions and one of guests: the runs of one
+// processor of two count as such, and the report has the scaling factor or the cost beside the comparison.
 func TestStudyScaling(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*record.Header){
-		"1 to 2 processors: factor": func(h *record.Header) { h.Server.Allowed = 1 },
-		"1 to 4 partitions: CPU":    func(h *record.Header) { h.Target.Partitions = 4 },
+		"1 to 2 processors: factor":               func(h *record.Header) { h.Server.Allowed = 1 },
+		"1 to 4 partitions: CPU":                  func(h *record.Header) { h.Target.Partitions = 4 },
+		"guests none to 4 at 1:1, 200 users: CPU": func(h *record.Header) { h.Target.Guests, h.Target.Quota = 4, 0.5 },
 	} {
 		dir := t.TempDir()
 		s, err := study.Parse("s.toml", []byte("title = \"Scaling\"\n[run]\nrun = \"n8mail\"\nlab = \"config1\"\n"+
