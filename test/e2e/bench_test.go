@@ -329,8 +329,8 @@ func TestBenchOfPeers(t *testing.T) {
 	}
 }
 
-// mailPeers starts the Dovecot and Postfix of the studies for mail1@test.example to mail4@test.example, and returns their
-// addresses.
+// mailPeers starts the Dovecot and Postfix of the studies for mail1@test.example to mail4@test.example, and returns
+// their addresses.
 func mailPeers(t *testing.T) (imap, smtp string) {
 	t.Helper()
 	external.Need(t, "dovecot")
