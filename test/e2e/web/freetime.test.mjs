@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { barriers, browser, counts, open, signInAt } from "./world.mjs";
+import { barriers, browser, counts, open, signInAt, until } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -23,7 +23,7 @@ test("busy times from a replica say since when the server of the person is away"
     await page.keyboard.press("n");
     const form = page.locator(".event-form");
     await form.getByLabel(/^Starts/u).first().fill(day);
-    const told = page.waitForResponse((r) => (r.request().postData() ?? "").includes("Principal/getAvailability")); // until then everybody counts as free
+    const told = page.waitForResponse((r) => (r.request().postData() ?? "").includes("Principal/getAvailability")); // of both: the organizer was asked about before
     await form.getByLabel(/^People/u).first().fill("bob@example.com,");
     await told;
     await form.locator(".free-times [role=status]", { hasText: /free|busy/iu }).waitFor();
@@ -48,5 +48,35 @@ test("busy times from a replica say since when the server of the person is away"
   asOf = null;
   form = await ask("2029-06-06");
   await form.locator(".free-times [role=note]", { hasText: "the last changes may be missing" }).waitFor();
+  assert.deepEqual(page.wrong, []);
+});
+
+test("nobody is said to be free before the server has told it, nor where it cannot be reached", async () => {
+  const page = await open({ worker: false });
+  await signInAt(page, "/calendar/week/2029-07-04", ".grid-body");
+  let state = "held", asked = 0, go;
+  const gone = new Promise((done) => (go = done));
+  await page.route("**/jmap/api*", async (route) => {
+    if (!(route.request().postData() ?? "").includes("Principal/getAvailability")) return state === "lost" ? route.abort() : route.fallback();
+    asked++;
+    if (state === "held") await gone;
+    return state === "lost" ? route.abort() : route.fallback();
+  });
+  await page.keyboard.press("n");
+  const form = page.locator(".event-form"), said = form.locator(".free-times [role=status]");
+  await form.getByLabel(/^Starts/u).first().fill("2029-07-02");
+  await form.getByLabel(/^People/u).first().fill("bob@example.com,");
+  await form.locator(".free-row", { hasText: "Bob" }).waitFor();
+  await until(() => asked > 0);
+  assert.equal((await said.textContent()).trim(), "Loading");
+  assert.doesNotMatch(await form.locator(".free-row", { hasText: "Bob" }).getAttribute("aria-label"), /free/iu);
+  state = "";
+  go();
+  await form.locator(".free-times [role=status]:has-text('Everyone is free')").waitFor();
+  state = "lost";
+  await form.getByLabel(/^Starts/u).first().fill("2029-07-03");
+  await form.locator(".free-times [role=status]:has-text('cannot be reached')").waitFor();
+  state = "";
+  await form.locator(".free-times [role=status]:has-text('Everyone is free')").waitFor();
   assert.deepEqual(page.wrong, []);
 });
