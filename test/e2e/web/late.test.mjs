@@ -26,13 +26,16 @@ async function hold(page, text) {
   return held;
 }
 
-/** Refuses the requests of a page that have a text in them, as a server does that has too much to do, until on is false. */
-async function refuse(page, text) {
+/**
+ * Refuses the requests of a page that have a text in them, as a server does that has too much to do, until on is false. headers may tell
+ * when the server wants to be asked again.
+ */
+async function refuse(page, text, status = 429, headers = {}) {
   const refused = { asked: [], on: true };
   await page.route("**/jmap/api", (route) => {
     if (!refused.on || !says(route, text)) return route.fallback();
     refused.asked.push(route.request().postData());
-    return route.fulfill({ status: 429, contentType: "application/problem+json", body: JSON.stringify({ type: "urn:ietf:params:jmap:error:limit", limit: "maxConcurrentRequests", status: 429, detail: "Too much is under way already." }) });
+    return route.fulfill({ status, headers, contentType: "application/problem+json", body: JSON.stringify({ type: "urn:ietf:params:jmap:error:limit", limit: "maxConcurrentRequests", status, detail: "Too much is under way already." }) });
   });
   return refused;
 }
@@ -219,6 +222,30 @@ test("what a push tells of is read after a while if the server refuses it: a mes
     await until(() => reading.asked.some((body) => body.includes(last ?? question))); // a reading that begins anew by itself too
     reading.on = false;
     await shown.waitFor();
+  }
+  assert.deepEqual(page.wrong, []);
+});
+
+test("what the server refuses to read is read again when the server wants to be asked, and no earlier", async () => {
+  const page = await open({ worker: false });
+  await signInAt(page, "/calendar/week/2030-10-07", ".grid-body", me);
+  await page.clock.install();
+  await page.goto(`${base}/calendar/week/2030-10-07`);
+  await page.waitForSelector(".grid-body");
+  await page.waitForLoadState("networkidle"); // it was read, and it listens
+  for (const [status, day] of [[429, "08"], [503, "09"]]) {
+    const reading = await refuse(page, "", status, { "Retry-After": "60" });
+    const asks = () => reading.asked.filter((body) => body.includes('"methodCalls":[["Calendar/get"')).length; // alerts are read with more
+    await make(me, { title: `After ${status}`, start: `2030-10-${day}T09:00:00` });
+    await until(() => asks() > 0);
+    if (status === 503) await page.waitForSelector(".banner");
+    const before = asks();
+    await page.clock.fastForward(30_000);
+    await page.evaluate(() => fetch("/auth/session")); // a request of that time is seen before this one
+    assert.equal(asks(), before);
+    reading.on = false;
+    await page.clock.fastForward(95_000); // others were refused at that time
+    await event(page, `After ${status}`).waitFor();
   }
   assert.deepEqual(page.wrong, []);
 });

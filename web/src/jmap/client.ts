@@ -65,6 +65,7 @@ export class Client {
   session: Session | null = null;
   /** The lead of the server's clock over this device's, in milliseconds, by its newest answer. */
   skew = 0;
+  #notBefore = 0;
   readonly pushes = new Pushes(() => this.session!);
   #csrf = "";
 
@@ -84,6 +85,8 @@ export class Client {
     }
     const date = Date.parse(response.headers.get("Date") ?? "");
     if (!Number.isNaN(date) && response.type !== "opaque" && !response.headers.has("Age")) this.skew = date - Date.now();
+    const later = comeAgain(response.status, response.headers.get("Retry-After"));
+    if (later) this.#notBefore = Date.now() + later;
     if (response.status === 401) throw new SignedOut();
     // Another page of this browser signed in again, or the client began without a network: the cookie has another word.
     if (response.status === 403 && !again && (await this.#renew(response, sent))) return this.fetch(url, init, true);
@@ -114,6 +117,11 @@ export class Client {
 
   get csrf(): string {
     return this.#csrf;
+  }
+
+  /** After how many milliseconds the server wants to be asked again, 0 for at once. */
+  get pause(): number {
+    return Math.min(Math.max(this.#notBefore - Date.now(), 0), longestWait);
   }
 
   /** Reads the session object. */

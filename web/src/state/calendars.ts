@@ -171,7 +171,7 @@ async function readFirst(): Promise<void> {
 }
 
 /** Reads what the first page needs after a pause, again and again while the server refuses it. */
-const readLater = (): unknown => setTimeout(() => void attempt(readFirst).then(renew, readLater), retryPause);
+const readLater = (): unknown => setTimeout(() => void attempt(readFirst).then(renew, readLater), Math.max(retryPause, client.pause));
 
 const calendarCalls = (): Call[] => accounts().map((accountId) => ["Calendar/get", { accountId, ids: null }, `c${accountId}`]);
 

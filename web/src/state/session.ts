@@ -229,8 +229,8 @@ export const pauseBefore = (n: number, asked: number) => asked + Math.min(60_000
 const reachable = computed(() => online.value && phase.value === "in");
 
 /**
- * A reader that reads again after a pause while read answers false: no push may come that asks for the same. While the server does not
- * answer or the session is over, it waits for the end of that.
+ * A reader that reads again while read answers false, after a pause that is as long as the server asks for at least: no push may come
+ * that asks for the same. While the server does not answer or the session is over, it waits for the end of that.
  */
 export function persistent<K = void>(read: (known?: K) => Promise<boolean>): (known?: K) => Promise<boolean> {
   let refused = 0;
@@ -241,7 +241,7 @@ export function persistent<K = void>(read: (known?: K) => Promise<boolean>): (kn
     const told = await read(known);
     clearTimeout(again);
     if (told) refused = 0;
-    else if (reachable.peek()) again = setTimeout(() => void ask(), pauseBefore(refused++, 0));
+    else if (reachable.peek()) again = setTimeout(() => void ask(), pauseBefore(refused++, client.pause));
     else owed = true;
     return told;
   }
@@ -251,7 +251,7 @@ export function persistent<K = void>(read: (known?: K) => Promise<boolean>): (kn
 
 /**
  * Listens for new states of types until the answer is called. renew reads what changed while nobody listened: when the stream opens or
- * ends, and again and again while the server does not answer.
+ * ends, and again and again while the server does not answer, but no earlier than the server asks for.
  */
 export function follow(types: string[], changed: (news: States) => void, renew: () => unknown): () => void {
   let retry: ReturnType<typeof setInterval> | undefined;
@@ -262,7 +262,7 @@ export function follow(types: string[], changed: (news: States) => void, renew: 
   });
   const forget = online.subscribe((is) => {
     clearInterval(retry);
-    retry = is ? undefined : setInterval(renew, retryPause);
+    retry = is ? undefined : setInterval(() => client.pause || renew(), retryPause);
   });
   return () => {
     end();
