@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { cards, events, jmap, make, tasks } from "./objects.mjs";
-import { base, browser, controlled, counts, deliver, inChromium, keptIn, open, row, signInAt, until } from "./world.mjs";
+import { base, begin, browser, controlled, counts, deliver, inChromium, keptIn, open, row, signInAt, until } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -477,4 +477,26 @@ test("what had no answer is read when the server answers something else", async 
   on = false;
   await row(page, "Not answered").waitFor();
   assert.deepEqual(page.wrong.filter((w) => !/ERR_CONNECTION_RESET/.test(w)), []);
+});
+
+/** The drafts that the server has of a subject. */
+async function draftsOf(subject) {
+  const [, { list }] = await jmap(me, ["Email/query", { filter: { subject } }], ["Email/get", { "#ids": { resultOf: "0", name: "Email/query", path: "/ids" }, properties: ["preview"] }]);
+  return list.map((m) => m.preview.trim());
+}
+
+test("a message that is gone on with and closed as it is was not lost: the server has it as a draft", async () => {
+  const page = await open({ worker: false });
+  page.on("dialog", (d) => void d.accept()); // leaving with something unsaved is asked about
+  await signInAt(page, "/mail/inbox", ".row .subject", me);
+  const saving = await refuse(page, '"create":{"d"');
+  await begin(page, "bob@example.com", "Gone on with", "Words");
+  await page.waitForSelector(".writer [role=status]:has-text('kept')");
+  await page.goto(`${base}/mail/inbox`);
+  saving.on = false;
+  await page.click(".unfinished:has-text('Gone on with') .primary");
+  await page.locator(".writer .ProseMirror:has-text('Words')").press("Escape");
+  await page.waitForSelector(".writer", { state: "detached" });
+  assert.deepEqual(await draftsOf("Gone on with"), ["Words"]);
+  assert.deepEqual(page.wrong, []);
 });

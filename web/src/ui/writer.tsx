@@ -61,7 +61,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const keeping = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const saving = useRef<Promise<void>>(Promise.resolve());
-  const dirty = useRef(false);
+  const dirty = useRef(!!d.unsaved);
   const ended = useRef(false);
 
   /** The message as it stands. */
@@ -93,7 +93,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
     };
     addEventListener("beforeunload", leave);
     addEventListener("pagehide", keepHere);
-    // After signing in again, a draft that the server could not keep meanwhile is kept.
+    // A draft that the server does not have all of is kept there at once, and one that it could not keep after signing in again.
     const stop = phase.subscribe((p) => {
       if (p === "in" && dirty.current) void save();
     });

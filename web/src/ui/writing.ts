@@ -37,6 +37,8 @@ export interface Draft {
   remind?: number;
   /** The table of the people who get the message apart, as text (state/table.ts). */
   table?: string | undefined;
+  /** The server does not have all of it, as the writer begins. */
+  unsaved?: boolean;
 }
 
 export type Asked =
@@ -137,13 +139,14 @@ export async function findUnfinished(): Promise<void> {
 export function resume(k: Kept): void {
   unfinished.value = unfinished.value.filter((x) => x !== k);
   k.draft.address ||= newAddress();
+  k.draft.unsaved = !k.saved;
   writers.value = [...writers.value, k.draft];
 }
 
 /** Opens the writer with what was given away to be sent, and is not. */
 export function writeAgain(draft: Draft): void {
   void keepWriting(draft, false);
-  writers.value = [...writers.value, draft];
+  writers.value = [...writers.value, { ...draft, unsaved: true }];
 }
 
 /** Opens a writer. */
