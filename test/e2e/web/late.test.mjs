@@ -500,3 +500,37 @@ test("a message that is gone on with and closed as it is was not lost: the serve
   assert.deepEqual(await draftsOf("Gone on with"), ["Words"]);
   assert.deepEqual(page.wrong, []);
 });
+
+test("a draft that is opened while its writer closes has all that was written, also where the last save fails", async () => {
+  const page = await open({ worker: false });
+  await signInAt(page, "/mail/inbox", ".row .subject", me);
+  await begin(page, "bob@example.com", "Closes late", "One");
+  await page.waitForSelector(".writer [role=status]:has-text('Draft saved')");
+  await page.click(".folder:has-text('Drafts')");
+  for (const [words, isLost] of [["two", false], ["three", true]]) {
+    await row(page, "Closes late").waitFor();
+    let go, asked = 0, isOpen = false;
+    const gone = new Promise((done) => (go = done));
+    await page.route("**/jmap/api", async (route) => {
+      if (isOpen || !says(route, `${words}</p>`)) return route.fallback();
+      asked++;
+      await gone;
+      return isLost ? route.abort("connectionreset") : route.fallback();
+    });
+    await page.click(".writer .ProseMirror");
+    await page.keyboard.press("Control+End");
+    await page.keyboard.type(` ${words}`);
+    await page.keyboard.press("Escape");
+    await until(() => asked > 0);
+    await page.evaluate(() => (document.querySelector(".writer").isFirst = true));
+    await row(page, "Closes late").click();
+    go();
+    await page.waitForFunction((words) => [...document.querySelectorAll(".writer")].some((w) => !w.isFirst && w.querySelector(".ProseMirror")?.textContent.includes(words)), words);
+    await counts(page.locator(".writer"), 1);
+    isOpen = true;
+  }
+  await page.locator(".writer .ProseMirror").press("Escape");
+  await page.waitForSelector(".writer", { state: "detached" });
+  assert.deepEqual(await draftsOf("Closes late"), ["One two three"]);
+  assert.deepEqual(page.wrong.filter((w) => !/ERR_CONNECTION_RESET/.test(w)), []);
+});

@@ -8,7 +8,7 @@ import { identities } from "../state/outgoing";
 import { say } from "../state/screen";
 import { account, client, home } from "../state/session";
 import { fullDate, t } from "../text";
-import { newAddress, type Asked, type Attached, type Draft } from "./writing";
+import { newAddress, resume, unfinished, writers, type Asked, type Attached, type Draft } from "./writing";
 
 const escaped = (s: string) => s.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 export const textToHTML = (s: string) => s.split("\n").map((l) => `<p>${escaped(l)}</p>`).join("");
@@ -78,8 +78,34 @@ function prefixed(prefix: string, subject: string | null): string {
   return `${prefix}: ${plain}`;
 }
 
-/** Makes the draft that is asked for; undefined: it cannot be made, which the person is told. */
+/** The e-mails of drafts that writers of this page saved anew, each with the one in its place: a list may have the older one for a while. */
+export const replaced = new Map<Id, Id>();
+/** The ends of writers that are closing, by their keys. */
+export const closing = new Map<string, Promise<void>>();
+
+/** Returns the e-mail that a draft is now, once no writer that is closing saves it. */
+async function newest(id: Id): Promise<Id> {
+  const next = replaced.get(id);
+  if (next) return newest(next);
+  const end = closing.get(writers.value.find((d) => d.id === id)?.key ?? "");
+  if (!end) return id;
+  await end;
+  return newest(id);
+}
+
+/** Makes the draft that is asked for; undefined: it cannot be made, which the person is told, or another writer goes on with it. */
 export async function draftOf(asked: Asked): Promise<Draft | undefined> {
+  if (asked.kind !== "draft") return make(asked);
+  const id = await newest(asked.id);
+  const unsaved = () => unfinished.value.find((k) => k.draft.id === id);
+  const here = unsaved();
+  if (here) return void resume(here);
+  const draft = await make({ kind: "draft", id });
+  // A writer that closed meanwhile may have changed it.
+  return (await newest(id)) !== id || unsaved() ? draftOf(asked) : draft;
+}
+
+async function make(asked: Asked): Promise<Draft | undefined> {
   const identity = identities.value[0]?.id ?? "";
   const draft: Draft = { key: crypto.randomUUID(), address: newAddress(), id: null, identity, to: [], cc: [], bcc: [], subject: "", html: "", attachments: [], inReplyTo: null, references: null, answered: null };
   if (asked.kind === "new") {

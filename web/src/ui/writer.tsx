@@ -17,6 +17,7 @@ import { tz } from "../text/aside";
 import { tw } from "../text/format";
 import { tl } from "../text/later";
 import { tm } from "../text/merge";
+import { closing, replaced } from "./drafts";
 import { edit, type CommandName, type Editor } from "./editor";
 import { colourMenu, fontMenu, tableMenu, templateMenu } from "./format";
 import { Icon, type IconName } from "./icons";
@@ -138,6 +139,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
         });
         const made = (answer["created"] as Record<string, { id: Id }> | null)?.["d"];
         if (!made) throw new Error((answer["notCreated"] as Record<string, { description?: string; type: string }>)["d"]?.description ?? "");
+        if (d.id) replaced.set(d.id, made.id);
         d.id = made.id;
         status.value = t("draftSaved");
         if (!dirty.current && !ended.current) await keepWriting(now(), true);
@@ -260,7 +262,13 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
     say(t("discarded"));
   };
 
-  const close = async () => {
+  const close = (): Promise<void> => {
+    const end = saveAndEnd().finally(() => closing.delete(d.key));
+    closing.set(d.key, end);
+    return end;
+  };
+
+  const saveAndEnd = async () => {
     clearTimeout(timer.current);
     await save();
     if (!dirty.current) await end();

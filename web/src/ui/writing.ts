@@ -74,7 +74,7 @@ export async function writeDraft(address: string): Promise<boolean> {
   const id = (found?.["ids"] as Id[] | undefined)?.[0];
   if (!id || account.value !== home.value) return false;
   await write({ kind: "draft", id });
-  return writers.value.some((d) => d.id === id);
+  return writers.value.some((d) => d.address === address);
 }
 
 /** An unfinished message in this browser; saved: the server has all of it as the draft with its id. */
