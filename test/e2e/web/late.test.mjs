@@ -534,3 +534,27 @@ test("a draft that is opened while its writer closes has all that was written, a
   assert.deepEqual(await draftsOf("Closes late"), ["One two three"]);
   assert.deepEqual(page.wrong.filter((w) => !/ERR_CONNECTION_RESET/.test(w)), []);
 });
+
+test("each row is in a list once, and none is missing, where two windows meet while a removal waits", async () => {
+  const [{ created: { f: { id } } }] = await jmap(me, ["Mailbox/set", { create: { f: { name: "Two windows" } } }]);
+  const letter = (n) => ({ mailboxIds: { [id]: true }, keywords: { $seen: true }, subject: `Joint ${String(n).padStart(3, "0")}`, receivedAt: new Date(Date.UTC(2026, 0, 2) - n * 60_000).toISOString().replace(".000", ""), bodyValues: { t: { value: "x" } }, textBody: [{ partId: "t", type: "text/plain" }] });
+  await jmap(me, ["Email/set", { create: Object.fromEntries(Array.from({ length: 130 }, (_, n) => [`e${n}`, letter(n + 1)])) }]);
+  const page = await open({ worker: false });
+  await signInAt(page, "/mail/Two windows", ".row .subject", me);
+  await refuse(page, '"Email/set"', 429, { "Retry-After": "600" });
+  const scroll = (to) => page.locator(".list .scroll").evaluate((e, to) => (e.scrollTop = to * e.querySelector(".row").offsetHeight), to);
+  /** The rows around the end of the first window are the given ones, one after the other. */
+  const are = (first, n) => page.waitForFunction(([first, n]) => {
+    const rows = [...document.querySelectorAll(".row")].sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top).map((r) => Number(/Joint (\d+)/u.exec(r.textContent)?.[1]));
+    return rows.includes(first) && rows.includes(first + n) && rows.every((x, i) => i === 0 || x === rows[i - 1] + 1);
+  }, [first, n]);
+  await page.keyboard.press("#"); // the first one
+  await page.waitForSelector(".banner:has-text('come again later')");
+  await scroll(55); // the second window is read by itself
+  await are(58, 8);
+  await jmap(me, ["Email/set", { create: { e: letter(0) } }]);
+  await page.waitForSelector(".rows[aria-rowcount='131']"); // both were read in one request
+  await scroll(55); // the list has followed its cursor
+  await are(57, 8);
+  assert.deepEqual(page.wrong, []);
+});

@@ -112,7 +112,7 @@ export async function loadWindows(froms: number[], moved: () => boolean, again: 
       const { answers, gone, since } = await readWindows(where, list_);
       const newer = place.value === where ? list_.filter((from) => (taken.get(keyOf(where, from)) ?? 0) < mine) : [];
       for (const from of newer) taken.set(keyOf(where, from), mine);
-      if (newer.length > 0) takeWindows(where, newer.map((from) => windowOf(answers, from, gone)), answers, since, (now) => moved() || now !== total);
+      if (newer.length > 0) takeWindows(where, newer, gone, answers, since, (now) => moved() || now !== total);
       return true;
     });
     if (!done && isLast()) await showKept(where);
@@ -168,23 +168,31 @@ function windowCalls(where: Place, from: number, limit: number): Call[] {
   return calls;
 }
 
-function windowOf(answers: Answers, from: number, gone: Set<Id>): Window {
+/** A window as it is shown behind the ids before it. */
+function windowOf(answers: Answers, from: number, gone: Set<Id>, before: Set<Id | undefined>): Window {
   const answer = answers.get(`q${from}`)!;
   const found = answer["ids"] as Id[];
-  const ids = found.filter((id) => !gone.has(id)).slice(0, windowSize);
+  const ids = found.filter((id) => !gone.has(id) && !before.has(id)).slice(0, windowSize);
   const isEnd = gone.size > 0 && found.length < limitOf(gone) && (ids.length > 0 || from === 0);
   return { from, ids, total: isEnd ? from + ids.length : Math.max(from + ids.length, (answer["total"] as number) - (gone.size > mostGone ? gone.size : 0)) };
 }
 
 /** Shows windows that were read, all at once: no row is drawn where it was while others are where they are now. */
-function takeWindows(where: Place, windows: Window[], answers: Answers, since: Change[], moved: (total: number) => boolean): void {
-  const total = Math.max(...windows.map((w) => w.total));
+function takeWindows(where: Place, froms: number[], gone: Set<Id>, answers: Answers, since: Change[], moved: (total: number) => boolean): void {
+  const known = list.value.mailbox === where.mailbox && list.value.search === where.search && list.value.view === where.view ? list.value.ids : [];
   const at = new Map<number, Id>();
-  for (const w of windows) w.ids.forEach((id, i) => at.set(w.from + i, id));
+  const windows = froms.map((from) => {
+    // Where messages are removed that the server still has, its window begins with rows that are shown before it.
+    const before = new Set<Id | undefined>(at.values());
+    for (let i = from - gone.size; i < from; i++) before.add(at.get(i) ?? known[i]);
+    const w = windowOf(answers, from, gone, before);
+    w.ids.forEach((id, i) => at.set(from + i, id));
+    return w;
+  });
+  const total = Math.max(...windows.map((w) => w.total));
   const isRead = (i: number) => windows.some((w) => i >= w.from && i < w.from + windowSize);
   // These ids have moved here from other positions.
   const here = new Set(at.values());
-  const known = list.value.mailbox === where.mailbox && list.value.search === where.search && list.value.view === where.view ? list.value.ids : [];
   answered = where;
   batch(() => {
     for (const w of windows) {
