@@ -558,3 +558,40 @@ test("each row is in a list once, and none is missing, where two windows meet wh
   await are(57, 8);
   assert.deepEqual(page.wrong, []);
 });
+
+test("an answer that comes behind that of a later question is not shown: calendars, and invitations that wait", async () => {
+  const soon = (days) => `${new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)}T09:00:00`;
+  const guest = (email, more) => ({ "@type": "Participant", email, sendTo: { imip: `mailto:${email}` }, roles: { attendee: true }, ...more });
+  const invite = (title) => make(me, { title, start: soon(20), replyTo: { imip: "mailto:mallory@elsewhere.example" }, participants: { m: guest("mallory@elsewhere.example", { roles: { owner: true } }), me: guest(`${me}@example.com`, { participationStatus: "needs-action" }) } });
+  const page = await open({ worker: false });
+  await signInAt(page, "/calendar/week/2030-11-04", ".grid-body", me);
+  const named = (name) => jmap(me, ["Calendar/set", { create: { x: { name } } }]);
+  for (const [kind, question, change] of [["shelf", '"methodCalls":[["Calendar/get"', named], ["visit", '"participationStatus":"needs-action","attendee"', invite]]) {
+    const side = (name) => page.locator("nav.side", { hasText: name });
+    await change(`First ${kind}`);
+    await side(`First ${kind}`).waitFor();
+    let go, asked = 0;
+    const gone = new Promise((done) => (go = done));
+    await page.route("**/jmap/api", async (route) => {
+      if (!says(route, question) || asked++ > 0) return route.fallback();
+      const response = await route.fetch();
+      await gone;
+      return route.fulfill({ response });
+    });
+    await change(`Second ${kind}`);
+    await until(() => asked > 0);
+    await change(`Third ${kind}`);
+    await side(`Third ${kind}`).waitFor();
+    await page.evaluate((name) => {
+      window.missed = 0;
+      new MutationObserver(() => (window.missed += !document.querySelector("nav.side").textContent.includes(name))).observe(document.body, { childList: true, subtree: true, characterData: true });
+    }, `Third ${kind}`);
+    const told = answered(page, question);
+    go();
+    await told;
+    await change(`Last ${kind}`);
+    await side(`Last ${kind}`).waitFor();
+    assert.equal(await page.evaluate(() => window.missed), 0);
+  }
+  assert.deepEqual(page.wrong, []);
+});

@@ -160,6 +160,7 @@ async function begin(): Promise<void> {
 
 /** Reads what the first page needs. */
 async function readFirst(): Promise<void> {
+  const mine = ++reads;
   const answers = await client.calls([
     ["Identity/get", { accountId: home.value, ids: null }, "i"],
     ["Preferences/get", { accountId: home.value, ids: null }, "own"],
@@ -167,7 +168,7 @@ async function readFirst(): Promise<void> {
   ]);
   identities.value = answers.get("i")!["list"] as Identity[];
   await takeOwn(answers.get("own")!);
-  takeCalendars(answers);
+  takeCalendars(answers, mine);
 }
 
 /** Reads what the first page needs after a pause, again and again while the server refuses it. */
@@ -180,7 +181,14 @@ const hueOfName = (s: string) => [...s].reduce((h, c) => (h * 31 + c.charCodeAt(
 /** Calendars that the person changes. */
 export const changing = new Meanwhile<Shelf>();
 
-function takeCalendars(answers: Map<string, Record<string, unknown>>): void {
+/** The number of the last reading of calendars, and of the last one whose answer was taken. */
+let reads = 0;
+let taken = 0;
+
+/** Takes the answer to a reading, unless that of a later one was taken. */
+function takeCalendars(answers: Map<string, Record<string, unknown>>, mine: number): void {
+  if (mine < taken) return;
+  taken = mine;
   const out: Shelf[] = [];
   for (const account of accounts()) {
     const owner = account === session.value?.primaryAccounts[capability] || account === home.value ? "" : (session.value?.accounts[account]?.name ?? "");
@@ -195,7 +203,8 @@ function takeCalendars(answers: Map<string, Record<string, unknown>>): void {
 
 /** Reads the calendars again. */
 export async function readCalendars(): Promise<void> {
-  if (offers(capability)) await attempt(async () => takeCalendars(await client.calls(calendarCalls())));
+  const mine = ++reads;
+  if (offers(capability)) await attempt(async () => takeCalendars(await client.calls(calendarCalls()), mine));
 }
 
 /** The months that the views show now: they are read again when something changes. */
