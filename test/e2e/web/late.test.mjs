@@ -595,3 +595,39 @@ test("an answer that comes behind that of a later question is not shown: calenda
   }
   assert.deepEqual(page.wrong, []);
 });
+
+test("words that are typed before the writer is there are written in it, and are no commands", async () => {
+  for (const n of [1, 2]) await deliver("x@other.example", `${me}@example.com`, `From: x@other.example\nTo: ${me}@example.com\nSubject: Typed over ${n}\nMessage-ID: <over${n}@other.example>\n\nWords.\n`);
+  for (const key of ["c", "r"]) {
+    const page = await open({ worker: false });
+    let go, asked = 0;
+    const gone = new Promise((done) => (go = done));
+    await page.route("**/assets/writer-*.js", (route) => (asked++, gone.then(() => route.fallback())));
+    await signInAt(page, "/mail/inbox", ".row .subject", me);
+    await row(page, "Typed over 2").click();
+    await page.waitForSelector(".reader h1:has-text('Typed over 2')");
+    await page.keyboard.press(key);
+    await until(() => asked > 0);
+    for (const words of key === "c" ? ["bob@example.com,", "Told early"] : []) {
+      await page.keyboard.type(words);
+      await page.keyboard.press("Tab");
+    }
+    await page.keyboard.type("See #1; eat!x");
+    await page.keyboard.press("Backspace");
+    await page.keyboard.press("Delete");
+    await page.keyboard.press("Enter");
+    await page.keyboard.type("Bye");
+    go();
+    await page.waitForSelector(".writer .ProseMirror p:has-text('Bye')");
+    await page.keyboard.type(" now");
+    assert.deepEqual((await page.locator(".writer .ProseMirror > p").allTextContents()).slice(0, 2), ["See #1; eat!", "Bye now"]);
+    assert.match(await page.textContent(".writer .token"), key === "c" ? /bob/iu : /x@other/u);
+    assert.equal(await page.inputValue(".writer .subject input"), key === "c" ? "Told early" : "Re: Typed over 2");
+    await counts(page.locator(".row:has-text('Typed over')"), 2); // nothing was archived, deleted or sorted out
+    assert.equal(await page.locator("dialog[open], .toast").count(), 0);
+    await page.click(".writer [aria-label='Discard draft']");
+    await page.waitForSelector(".writer", { state: "detached" });
+    assert.deepEqual(page.wrong, []);
+    await page.close();
+  }
+});

@@ -182,7 +182,7 @@ function takeWindows(where: Place, froms: number[], gone: Set<Id>, answers: Answ
   const known = list.value.mailbox === where.mailbox && list.value.search === where.search && list.value.view === where.view ? list.value.ids : [];
   const at = new Map<number, Id>();
   const windows = froms.map((from) => {
-    // Where messages are removed that the server still has, its window begins with rows that are shown before it.
+    // While messages are removed that the server still has, its window begins with rows that are shown before it.
     const before = new Set<Id | undefined>(at.values());
     for (let i = from - gone.size; i < from; i++) before.add(at.get(i) ?? known[i]);
     const w = windowOf(answers, from, gone, before);

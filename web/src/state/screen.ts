@@ -56,8 +56,8 @@ export type Sheet =
 
 export const sheet = signal<Sheet | null>(null);
 
-/** The keys that were pressed for the palette before it was there; "\n" stands for Enter. */
-export const typedAhead = { keys: "" };
+/** The keys that were pressed for the palette, or a writer that is opened, before it was there; "\n" stands for Enter, "\t" for Tab. */
+export const typedAhead = { keys: "", writer: false };
 sheet.subscribe(() => (typedAhead.keys = ""));
 
 export interface MenuItem {

@@ -4,11 +4,11 @@ import { Offline } from "../jmap/client";
 import type { Address, Id, Message } from "../jmap/types";
 import { messages, readMessages, readPart } from "../state/messages";
 import { tableIn } from "../state/mergetable";
-import { identities } from "../state/outgoing";
-import { say } from "../state/screen";
-import { account, client, home } from "../state/session";
+import { identities, outgoing } from "../state/outgoing";
+import { say, typedAhead } from "../state/screen";
+import { account, attempt, client, home, outdated } from "../state/session";
 import { fullDate, t } from "../text";
-import { newAddress, resume, unfinished, writers, type Asked, type Attached, type Draft } from "./writing";
+import { newAddress, resume, unfinished, write, writers, type Asked, type Attached, type Draft } from "./writing";
 
 const escaped = (s: string) => s.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 export const textToHTML = (s: string) => s.split("\n").map((l) => `<p>${escaped(l)}</p>`).join("");
@@ -93,8 +93,33 @@ async function newest(id: Id): Promise<Id> {
   return newest(id);
 }
 
+/** Opens the writer of the draft that is asked for; without one, the keys are those of the page again. */
+export async function open(asked: Asked): Promise<void> {
+  let draft: Draft | undefined;
+  try {
+    // A part that is not there any more is one of a client that the server had before.
+    const isThere = await import("./writer").then(() => true, () => !(outdated.value = true));
+    draft = isThere ? await draftOf(asked) : undefined;
+    if (writers.value.some((d) => d.address === draft?.address)) draft = undefined; // it is written already
+    if (draft) writers.value = [...writers.value, draft];
+  } finally {
+    if (!draft) typedAhead.writer = false;
+  }
+}
+
+/** Opens the writer with the draft at the server that has a Message-ID; false: there is none. */
+export async function writeDraft(address: string): Promise<boolean> {
+  const found = await attempt(() => client.call("Email/query", {
+    accountId: home.value, filter: { operator: "AND", conditions: [{ inMailbox: outgoing.value.drafts }, { header: ["Message-ID", address] }] }, limit: 1,
+  }));
+  const id = (found?.["ids"] as Id[] | undefined)?.[0];
+  if (!id || account.value !== home.value) return false;
+  await write({ kind: "draft", id });
+  return writers.value.some((d) => d.address === address);
+}
+
 /** Makes the draft that is asked for; undefined: it cannot be made, which the person is told, or another writer goes on with it. */
-export async function draftOf(asked: Asked): Promise<Draft | undefined> {
+async function draftOf(asked: Asked): Promise<Draft | undefined> {
   if (asked.kind !== "draft") return make(asked);
   const id = await newest(asked.id);
   const unsaved = () => unfinished.value.find((k) => k.draft.id === id);

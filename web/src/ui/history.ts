@@ -12,7 +12,7 @@ import { cursor, goal, menu, narrow, reading, say, scrolled, selected, sheet, si
 import { account, home, online, session } from "../state/session";
 import { t } from "../text";
 import { open } from "./opened";
-import { leaveWriter, leaving, resume, unfinished, write, writeDraft, writers } from "./writing";
+import { drafts, leaveWriter, leaving, resume, unfinished, write, writers } from "./writing";
 
 /** A step of the history. layer: what lies above the page and has no address. */
 interface Step extends Spot {
@@ -228,7 +228,7 @@ async function openWriter(address: string, found: Promise<void>): Promise<void> 
     while (leaving.value.size > 0) await new Promise((done) => setTimeout(done, 50)); // it may be being saved
     const here = unfinished.value.find((k) => k.draft.address === address);
     if (here) resume(here);
-    else if (!(await writeDraft(address))) say(online.value ? t("unknownAddress") : t("cannotReach"));
+    else if (!(await drafts().then((m) => m.writeDraft(address), () => false))) say(online.value ? t("unknownAddress") : t("cannotReach"));
   }
   if (sought !== address) return;
   sought = "";

@@ -151,13 +151,15 @@ function Search() {
   );
 }
 
-/** Keeps a key for the palette, which is asked for and not there yet. */
+/** Keeps a key for the palette or a writer, which is asked for and not there yet. */
 function typeAhead(e: KeyboardEvent): boolean {
-  if (sheet.value?.kind !== "palette" || e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return false;
+  const isAwaited = sheet.value ? sheet.value.kind === "palette" : typedAhead.writer && !(e.target as Element).closest("input,textarea,select,[contenteditable]");
+  const sign = e.key.length === 1 ? e.key : { Enter: "\n", Tab: "\t" }[e.key];
+  if (!isAwaited || e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return false;
   if (e.key === "Backspace") typedAhead.keys = typedAhead.keys.slice(0, -1);
   else if (e.key === "Escape") sheet.value = null;
-  else if (e.key.length === 1 || e.key === "Enter") typedAhead.keys += e.key === "Enter" ? "\n" : e.key;
-  else return false;
+  else if (sign) typedAhead.keys += sign;
+  else return /^(?:Arrow|Del|End|Home)/u.test(e.key);
   return true;
 }
 

@@ -10,7 +10,7 @@ import { intend, takeBack, type Merge, type Sending } from "../state/outbox";
 import { tableField } from "../state/mergetable";
 import { latest } from "../state/later";
 import { preferences } from "../state/prefs";
-import { narrow, say, sheet } from "../state/screen";
+import { narrow, say, sheet, typedAhead } from "../state/screen";
 import { attempt, client, home, offers, phase, session, signedOut } from "../state/session";
 import { fullDate, size, t } from "../text";
 import { tz } from "../text/aside";
@@ -85,8 +85,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
   useEffect(() => {
     const e = edit(place.current!, d.html, t("compose"), touched, (list) => void take(list, true));
     editor.current = e;
-    if (d.to.length > 0) e.view.focus();
-    else document.getElementById(`to-${d.key}`)?.focus();
+    takeTyped(e);
     const release = holdWriting(d.key);
     closers.set(d.key, () => close());
     const leave = (ev: BeforeUnloadEvent) => {
@@ -110,6 +109,32 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
       e.destroy();
     };
   }, []);
+
+  /** Takes the words that were typed before the writer was there: Tab leads to the next field. The last one has the focus. */
+  const takeTyped = (e: Editor) => {
+    const words = typedAhead.keys.split("\t");
+    Object.assign(typedAhead, { keys: "", writer: false });
+    const fields = [
+      (w: string) => {
+        const to = document.getElementById(`to-${d.key}`) as HTMLInputElement;
+        to.focus();
+        if (!w) return;
+        to.value = w.replaceAll("\n", ",");
+        to.dispatchEvent(new Event("input", { bubbles: true }));
+      },
+      (w: string) => {
+        document.getElementById(`subject-${d.key}`)!.focus();
+        if (!w) return;
+        d.subject = subject.value = w.replaceAll("\n", "");
+        touched();
+      },
+      (w: string) => {
+        e.view.focus();
+        if (w) e.view.pasteText(w);
+      },
+    ].slice(d.to.length > 0 ? 2 : 0);
+    words.forEach((w, i) => fields[Math.min(i, fields.length - 1)]!(w));
+  };
 
   /** The e-mail as Email/set takes it. */
   const email = (): Record<string, unknown> => {

@@ -5,8 +5,9 @@ import { signal } from "@preact/signals";
 import { SignedOut } from "../jmap/client";
 import * as db from "../state/db";
 import type { Address, Id } from "../jmap/types";
-import { identities, outgoing } from "../state/outgoing";
-import { account, attempt, client, home, outdated } from "../state/session";
+import { identities } from "../state/outgoing";
+import { typedAhead } from "../state/screen";
+import { client, home, outdated } from "../state/session";
 
 export interface Attached {
   blobId: Id;
@@ -65,17 +66,6 @@ export async function leaveWriter(key: string): Promise<void> {
 
 /** A new Message-ID, without its brackets. */
 export const newAddress = () => `${crypto.randomUUID()}@${identities.value[0]?.email.split("@")[1] ?? "localhost"}`;
-
-/** Opens the writer with the draft at the server that has a Message-ID; false: there is none. */
-export async function writeDraft(address: string): Promise<boolean> {
-  const found = await attempt(() => client.call("Email/query", {
-    accountId: home.value, filter: { operator: "AND", conditions: [{ inMailbox: outgoing.value.drafts }, { header: ["Message-ID", address] }] }, limit: 1,
-  }));
-  const id = (found?.["ids"] as Id[] | undefined)?.[0];
-  if (!id || account.value !== home.value) return false;
-  await write({ kind: "draft", id });
-  return writers.value.some((d) => d.address === address);
-}
 
 /** An unfinished message in this browser; saved: the server has all of it as the draft with its id. */
 export interface Kept {
@@ -149,13 +139,14 @@ export function writeAgain(draft: Draft): void {
   writers.value = [...writers.value, { ...draft, unsaved: true }];
 }
 
-/** Opens a writer. */
+/** The part that begins with drafts. */
+export const drafts = () => import("./drafts");
+
+/** Opens a writer; the keys that are pressed until it is there are kept for it. */
 export async function write(asked: Asked): Promise<void> {
+  Object.assign(typedAhead, { keys: "", writer: true });
   // A part that is not there any more is one of a client that the server had before.
-  const made = await import("./drafts").then((m) => m.draftOf, () => void (outdated.value = true));
-  const draft = await made?.(asked);
-  if (!draft || writers.value.some((d) => d.address === draft.address)) return; // it is written already
-  writers.value = [...writers.value, draft];
+  await drafts().then((m) => m.open(asked), () => (outdated.value = !(typedAhead.writer = false)));
 }
 
 export function closeWriter(key: string): void {
