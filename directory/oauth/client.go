@@ -58,11 +58,20 @@ func endpointOf(p *oidc.Provider) oauth2.Endpoint {
 	return e
 }
 
-// at returns the settings of the flow with the issuer's endpoints.
-func (c *Client) at(ctx context.Context) (*oauth2.Config, error) {
+// readsClaims reports whether an issuer's configuration says that it knows the parameter claims, by which a client asks
+// for claims of the ID token (OpenID Connect Core 1.0 section 5.5).
+func readsClaims(p *oidc.Provider) bool {
+	var said struct {
+		Supported bool `json:"claims_parameter_supported"`
+	}
+	return p.Claims(&said) == nil && said.Supported
+}
+
+// at returns the settings of the flow with the issuer's endpoints, and the issuer's configuration.
+func (c *Client) at(ctx context.Context) (*oauth2.Config, *configuration, error) {
 	known, err := c.verifier.issuer(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	config := c.config
 	config.Endpoint = known.endpoint
@@ -71,17 +80,20 @@ func (c *Client) at(ctx context.Context) (*oauth2.Config, error) {
 	}
 	u, err := url.Parse(config.Endpoint.AuthURL)
 	if err != nil || u.Host == "" || !protected(u) {
-		return nil, fmt.Errorf("oauth: issuer %s: the authorization endpoint %q is not at https", c.Issuer(),
+		return nil, nil, fmt.Errorf("oauth: issuer %s: the authorization endpoint %q is not at https", c.Issuer(),
 			config.Endpoint.AuthURL)
 	}
-	return &config, nil
+	return &config, known, nil
 }
 
 // Begin returns the address of the issuer at which a person signs in. With again, the issuer must authenticate the
 // person even if they are signed in there, and must say when it did: prompt=login and max_age=0 (OpenID Connect Core
 // 1.0 section 3.1.2.1). The parameters pass through the browser, so Finish returns the time for the caller to check.
+//
+// Some issuers say the time only if the parameter claims asks for it, even with max_age. It is sent only to issuers
+// that say that they know it, because others may refuse the request.
 func (c *Client) Begin(ctx context.Context, f Flow, again bool) (string, error) {
-	config, err := c.at(ctx)
+	config, known, err := c.at(ctx)
 	if err != nil {
 		c.verifier.trouble.Inc()
 		return "", err
@@ -90,7 +102,18 @@ func (c *Client) Begin(ctx context.Context, f Flow, again bool) (string, error) 
 	if again {
 		options = append(options, oauth2.SetAuthURLParam("prompt", "login"), oauth2.SetAuthURLParam("max_age", "0"))
 	}
+	if known.readsClaims {
+		options = append(options, oauth2.SetAuthURLParam("claims", claimsOf(again)))
+	}
 	return config.AuthCodeURL(f.State, options...), nil
+}
+
+// claimsOf returns the parameter claims that asks for the time of the authentication: as essential with again.
+func claimsOf(again bool) string {
+	if again {
+		return `{"id_token":{"auth_time":{"essential":true}}}`
+	}
+	return `{"id_token":{"auth_time":null}}`
 }
 
 // Finish exchanges the code with which the issuer sent a browser back. It returns the name of the person who signed in
@@ -103,7 +126,7 @@ func (c *Client) Finish(ctx context.Context, f Flow, code string) (name string, 
 }
 
 func (c *Client) finish(ctx context.Context, f Flow, code string) (name string, at time.Time, err error) {
-	config, err := c.at(ctx)
+	config, _, err := c.at(ctx)
 	if err != nil {
 		return "", at, err
 	}

@@ -73,6 +73,33 @@ func TestCode(t *testing.T) {
 	}
 }
 
+// TestAsksForTime signs a person in, once and again, at an issuer whose tokens have the time only if the parameter
+// claims asks for it, and at one that does not know the parameter.
+func TestAsksForTime(t *testing.T) {
+	t.Parallel()
+	for _, reads := range []bool{true, false} {
+		fix, i := env.TestRealTime(t), issuer.New(t)
+		i.ReadsClaims = reads
+		v, err := New(fix.Env, Options{Issuer: i.URL, Audience: issuer.Audience, Stats: stat.New(fix.Clock)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := v.Client(issuer.Secret, back)
+		flow := Flow{State: "state", Nonce: "nonce", Proof: strings.Repeat("p", 43)}
+		for _, again := range []bool{false, true} {
+			address, err := c.Begin(bg, flow, again)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := fix.Clock.Now()
+			_, at, err := c.Finish(bg, flow, i.Code(t, now, address, nil).Query().Get("code"))
+			if said := !at.IsZero(); err != nil || said != (reads || again) || said && at.Unix() != now.Unix() {
+				t.Errorf("knows claims: %t, again: %t: authenticated at %s: %v", reads, again, at, err)
+			}
+		}
+	}
+}
+
 // TestAuthorizationEndpoint sends nobody to an address without TLS.
 func TestAuthorizationEndpoint(t *testing.T) {
 	t.Parallel()

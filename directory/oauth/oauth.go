@@ -70,6 +70,8 @@ type Verifier struct {
 type configuration struct {
 	verifier *oidc.IDTokenVerifier
 	endpoint oauth2.Endpoint
+	// readsClaims reports that the issuer knows the parameter claims.
+	readsClaims bool
 }
 
 // New returns a Verifier. It fetches the issuer's configuration only when the first token arrives.
@@ -200,8 +202,9 @@ func (v *Verifier) issuer(ctx context.Context) (*configuration, error) {
 		return nil, v.failed
 	}
 	v.known = &configuration{
-		verifier: provider.Verifier(&oidc.Config{ClientID: v.opt.Audience, Now: v.env.Clock.Now}),
-		endpoint: endpointOf(provider),
+		verifier:    provider.Verifier(&oidc.Config{ClientID: v.opt.Audience, Now: v.env.Clock.Now}),
+		endpoint:    endpointOf(provider),
+		readsClaims: readsClaims(provider),
 	}
 	return v.known, nil
 }

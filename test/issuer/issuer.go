@@ -45,6 +45,9 @@ type Issuer struct {
 	Down  atomic.Bool
 	// Methods are the methods by which clients show their secret, as in its configuration; nil: it names none.
 	Methods []string
+	// ReadsClaims reports, as in its configuration, that it knows the parameter claims. Its tokens then have the time
+	// of the authentication only if that asks for it.
+	ReadsClaims bool
 
 	kid   atomic.Pointer[string]
 	mu    sync.Mutex
@@ -66,7 +69,7 @@ func New(t testing.TB) *Issuer {
 		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": i.URL, "jwks_uri": i.URL + "/keys",
 			"authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token",
 			"id_token_signing_alg_values_supported": []string{"RS256"},
-			"token_endpoint_auth_methods_supported": i.Methods})
+			"token_endpoint_auth_methods_supported": i.Methods, "claims_parameter_supported": i.ReadsClaims})
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
 		n := base64.RawURLEncoding.EncodeToString(Key().N.Bytes())
@@ -106,7 +109,7 @@ func (i *Issuer) Token(now time.Time, change Claims) string {
 }
 
 // Code signs Alice in for an authorization request, with some claims of the token changed. The token has the time of
-// that, now, if the request has max_age. Code returns the address to which the issuer sends the browser back.
+// that, now, if the request asks for it. Code returns the address to which the issuer sends the browser back.
 func (i *Issuer) Code(t testing.TB, now time.Time, address string, change Claims) *url.URL {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -119,7 +122,7 @@ func (i *Issuer) Code(t testing.TB, now time.Time, address string, change Claims
 		t.Fatalf("the authorization request is %s", address)
 	}
 	claims := Claims{"nonce": q.Get("nonce")}
-	if q.Has("max_age") {
+	if i.asksTime(t, q) {
 		claims["auth_time"] = now.Unix()
 	}
 	maps.Copy(claims, change)
@@ -133,6 +136,29 @@ func (i *Issuer) Code(t testing.TB, now time.Time, address string, change Claims
 	}
 	back.RawQuery = url.Values{"code": {code}, "state": {q.Get("state")}}.Encode()
 	return back
+}
+
+// asksTime reports whether an authorization request asks for the time of the authentication: by the parameter claims if
+// the issuer knows that, by max_age if not.
+func (i *Issuer) asksTime(t testing.TB, q url.Values) bool {
+	t.Helper()
+	if !i.ReadsClaims {
+		if q.Has("claims") {
+			t.Fatal("the request has the parameter claims, which this issuer does not know")
+		}
+		return q.Has("max_age")
+	}
+	var asked struct {
+		IDToken map[string]*struct{ Essential bool } `json:"id_token"`
+	}
+	if err := json.Unmarshal([]byte(q.Get("claims")), &asked); err != nil {
+		t.Fatalf("claims %q: %v", q.Get("claims"), err)
+	}
+	claim, ok := asked.IDToken["auth_time"]
+	if essential := claim != nil && claim.Essential; essential != q.Has("max_age") {
+		t.Fatalf("claims %q with max_age %q", q.Get("claims"), q.Get("max_age"))
+	}
+	return ok
 }
 
 // exchange answers a request of the client for the token of a code, which it gives once.
