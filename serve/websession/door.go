@@ -96,6 +96,8 @@ type input struct {
 	Password string `json:"password"`
 	Code     string `json:"code"`
 	Keep     bool   `json:"keep"`
+	// Again is set if the person of the browser's session proves themselves again.
+	Again bool `json:"again"`
 	// To is the address to redirect to after a form, a path of this server.
 	To string `json:"to"`
 	// CSRF is the session's token in a form. JSON requests send it in the field CSRFField.
@@ -288,7 +290,7 @@ func (x *Service) signIn(w http.ResponseWriter, r *http.Request) {
 	in, err := readInput(w, r)
 	var id *Identity
 	if err == nil {
-		id, err = x.SignIn(w, r, Shown{in.User, in.Password, in.Code, in.Keep})
+		id, err = x.SignIn(w, r, Shown{in.User, in.Password, in.Code, in.Keep, in.Again})
 	}
 	if err != nil {
 		x.fail(w, r, in, nil, err)
@@ -310,6 +312,9 @@ type Shown struct {
 	User, Password, Code string
 	// Keep makes the session persist when the browser is closed.
 	Keep bool
+	// Again is set if the person of the browser's session proves themselves again. The new session persists as that one
+	// does, whatever Keep is.
+	Again bool
 }
 
 // SignIn starts a session for a page of this server. It is always a new one, and the browser's old one ends. SignIn
@@ -321,14 +326,18 @@ func (x *Service) SignIn(w http.ResponseWriter, r *http.Request, in Shown) (*Ide
 	if in.User == "" || in.Password == "" {
 		return nil, bad("namePassword")
 	}
+	old, err := x.replaced(r, in.Again)
+	if err != nil {
+		return nil, err
+	}
 	proved, err := x.in.Person(r.Context(), signin.OfRequest(r), in.User, in.Password, in.Code)
 	if err != nil {
 		return nil, err
 	}
-	id, err := x.begin(w, r, &proved, in.Keep)
+	id, err := x.replace(w, r, &proved, in.Keep, old)
 	if err == nil {
 		x.env.Log.Info("signed in at the web door", "person", proved.Name, "remote", signin.Remote(r).String(),
-			"second factor", proved.Second)
+			"second factor", proved.Second, "again", in.Again)
 	}
 	return id, err
 }
@@ -344,6 +353,30 @@ func (x *Service) SignOut(w http.ResponseWriter, r *http.Request, csrf string) e
 	}
 	x.dropCookie(w, r)
 	return nil
+}
+
+// replaced returns the session of a person who proves themselves again, nil without again. It must be called before the
+// proof is checked, because that may use it up. ErrNobody: the browser has no session. ErrForeign: the page lacks its
+// token.
+func (x *Service) replaced(r *http.Request, again bool) (*Identity, error) {
+	if !again {
+		return nil, nil
+	}
+	return x.IdentifyForm(r, r.Header.Get(CSRFField))
+}
+
+// replace starts a session as begin does. If old is not nil, the new session persists as that one does.
+// signin.ErrOther: old is another person's. It goes on, because otherwise its page would act for the person who proved
+// themselves.
+func (x *Service) replace(w http.ResponseWriter, r *http.Request, p *signin.Proved, keep bool,
+	old *Identity) (*Identity, error) {
+	if old != nil {
+		if old.Who.Person != p.Who.Person {
+			return nil, signin.ErrOther
+		}
+		keep = old.Session.Keep
+	}
+	return x.begin(w, r, p, keep)
 }
 
 // begin starts a session and ends the one of the browser's cookie.

@@ -217,11 +217,7 @@ func TestOpenIDCounts(t *testing.T) {
 // session returns the session of the browser's cookie.
 func (b *browser) session() session.Session {
 	b.w.t.Helper()
-	at := slices.IndexFunc(b.cookies, func(c *http.Cookie) bool { return c.Name == cookieName })
-	if at < 0 {
-		b.w.t.Fatal("the browser has no session")
-	}
-	s, err := b.w.keep.Find(bg, b.cookies[at].Value, "")
+	s, err := b.w.keep.Find(bg, b.sessionCookie().Value, "")
 	b.w.ok(err)
 	return s
 }

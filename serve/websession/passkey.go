@@ -62,14 +62,18 @@ func (x passkeyDoor) enter(w http.ResponseWriter, r *http.Request, in *input) (*
 	if err := x.mayBegin(r); err != nil {
 		return nil, err
 	}
+	old, err := x.replaced(r, in.Again)
+	if err != nil {
+		return nil, err
+	}
 	proved, err := x.opt.Passkeys.SignIn(r.Context(), signin.OfRequest(r), in.Credential)
 	if err != nil {
 		return nil, err
 	}
-	id, err := x.begin(w, r, &proved, in.Keep)
+	id, err := x.replace(w, r, &proved, in.Keep, old)
 	if err == nil {
 		x.env.Log.Info("signed in at the web door", "person", proved.Name, "remote", signin.Remote(r).String(),
-			"passkey", proved.Passkey)
+			"passkey", proved.Passkey, "again", in.Again)
 	}
 	return id, err
 }
