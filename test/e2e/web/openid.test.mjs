@@ -102,18 +102,35 @@ test("somebody who cancels at the provider may sign in otherwise", async () => {
   await page.waitForSelector("input[name=password]");
 });
 
-test("an administrator who signed in at the provider, which does not say when, enters their password here before they change something", async () => {
+/** The cookie of the session, which a browser keeps when it is closed if it has a time to expire. */
+async function sessionOf(page) {
+  const cookie = (await page.context().cookies(at)).find((c) => c.name === "doublet");
+  return { value: cookie.value, kept: cookie.expires > 0 };
+}
+
+test("an administrator who signed in at the provider, which does not say when, enters their password here before they change something, and stays signed in", async () => {
   const page = await fresh();
   await page.goto(`${at}/admin/#/groups`);
+  await page.check("input[name=keep]");
   await page.click("button:has-text('Sign in with Town hall')");
   await atTheProvider(page, "alice");
   await page.waitForURL(`${at}/admin/#/groups`);
   await page.click("text=Add a group");
   await page.fill("dialog input[name=name]", "Builders");
   await page.click("dialog button:has-text('Add')");
+  const before = await sessionOf(page);
+  await page.fill("dialog input[name=password]", "wrong");
+  await page.click("dialog button:has-text('Sign in')");
+  await page.waitForSelector("dialog [role=alert]");
+  assert.deepEqual(await sessionOf(page), before);
+  // Another page of the browser signs in meanwhile: this one has the token of a session that has ended.
+  await page.evaluate((body) => fetch("/auth/sign-in", { method: "POST", headers: { "Content-Type": "application/json" }, body }), JSON.stringify({ user: "alice", password: "demo", keep: true }));
   await page.fill("dialog input[name=password]", "demo");
   await page.click("dialog button:has-text('Sign in')");
   await page.locator(".toast", { hasText: "Builders" }).waitFor();
+  const now = await sessionOf(page);
+  assert.notEqual(now.value, before.value);
+  assert.deepEqual([before.kept, now.kept], [true, true]);
 });
 
 test("an administrator who has no password here signs in again at the provider before they change something", async () => {

@@ -6,7 +6,7 @@ import { useEffect } from "preact/hooks";
 import { waysToSignIn } from "../state/passkeys";
 import { preferences } from "../state/prefs";
 import { openMenu, sheet, sideOpen } from "../state/screen";
-import { online, person } from "../state/session";
+import { online, person, type SignInProblem } from "../state/session";
 import { t } from "../text";
 import { Ask, Frame, Menu, Toasts } from "../ui/above";
 import { Domino, DominoFace, Icon, type IconName } from "../ui/icons";
@@ -107,6 +107,9 @@ export function Administration() {
   );
 }
 
+/** Says why somebody could not sign in again. */
+const why = ({ error, detail }: SignInProblem) => (error === "code" ? ta("code") : error === "offline" ? ta("offline") : error === "nobody" ? t("signedOut") : detail || ta("wrong"));
+
 /** Asks for the password before something is changed, where the sign-in was long ago. */
 function Again({ done }: { done: (signedIn: boolean) => void }) {
   const password = useSignal("");
@@ -121,8 +124,8 @@ function Again({ done }: { done: (signedIn: boolean) => void }) {
         void confirmSignIn(password.value, code.value).then((problem) => {
           if (!problem) return end(true);
           if (problem.error.includes("code")) second.value = true;
-          said.value = problem.error === "code" ? ta("code") : problem.detail || ta("wrong");
-        }, () => (said.value = ta("offline")));
+          said.value = why(problem);
+        });
       }}>
         <p>{ta("signInAgainText")}</p>
         {said.value && <p class="said" role="alert">{said.value}</p>}

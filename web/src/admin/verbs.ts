@@ -3,7 +3,8 @@
 
 import { signal } from "@preact/signals";
 import { Offline, SignedOut } from "../jmap/client";
-import { client, online, person, signedOut } from "../state/session";
+import { post } from "../state/passkeys";
+import { attempt, client, online, person, signedOut, type SignInProblem } from "../state/session";
 
 /** The server refused a verb: the kind is one that callers branch on, the text is for people; password: they have one here. */
 export class Refusal extends Error {
@@ -52,17 +53,20 @@ export async function run<T>(verb: string, args: object = {}): Promise<T> {
   }
 }
 
-/** Signs in again with the password; the answer is undefined, or why not. */
-export async function confirmSignIn(password: string, code: string): Promise<{ error: string; detail: string } | undefined> {
-  const response = await fetch("/auth/sign-in", {
-    method: "POST", headers: { "Content-Type": "application/json", Accept: "application/json" }, credentials: "same-origin",
-    body: JSON.stringify({ user: person.value.address || person.value.name, password, code }),
-  });
-  const answer = (await response.json().catch(() => ({}))) as { csrf?: string; error?: string; detail?: string };
-  if (!response.ok) return { error: answer.error ?? String(response.status), detail: answer.detail ?? response.statusText };
-  client.csrf = answer.csrf!;
+/** Proves at a path of the server that it is still the person of the session; undefined, or why not. The new session persists as this one does. */
+async function confirm(path: string, proof: object): Promise<SignInProblem | undefined> {
+  // Another page of this browser may have signed in again meanwhile: its session has another token.
+  const now = await attempt(() => client.fetch("/auth/session", { headers: { Accept: "application/json" } }));
+  if (!now?.ok) return { error: online.value ? "nobody" : "offline", detail: "" };
+  client.csrf = ((await now.json()) as { csrf: string }).csrf;
+  const answer = await post<{ csrf: string }>(path, { ...proof, again: true });
+  if (!("done" in answer)) return answer;
+  client.csrf = answer.done.csrf;
   return undefined;
 }
+
+/** Signs in again with the password; undefined, or why not. */
+export const confirmSignIn = (password: string, code: string) => confirm("/auth/sign-in", { user: person.value.address || person.value.name, password, code });
 
 export interface AppPassword {
   id: string;

@@ -84,7 +84,7 @@ export async function signInWithPasskey(keep: boolean): Promise<SignInProblem | 
 }
 
 /** Posts to the account; the answer, or why not. */
-async function post<T>(path: string, body: object): Promise<{ done: T } | SignInProblem> {
+export async function post<T>(path: string, body: object): Promise<{ done: T } | SignInProblem> {
   const response = await fetch(path, { method: "POST", headers: headers(), credentials: "same-origin", body: JSON.stringify(body) }).catch(() => undefined);
   if (!response) return { error: "offline", detail: "" };
   const answer = (await response.json().catch(() => ({}))) as T & Partial<SignInProblem>;
