@@ -116,8 +116,9 @@ func (d *Door) list(w http.ResponseWriter, r *http.Request) {
 type signInAgain struct {
 	Error string `json:"error"`
 	Kind  string `json:"kind"`
-	// Password reports that the person has a password here.
+	// Password reports that the person has a password here, Passkey that they have a passkey.
 	Password bool `json:"password"`
+	Passkey  bool `json:"passkey"`
 }
 
 func (d *Door) run(w http.ResponseWriter, r *http.Request) {
@@ -136,7 +137,7 @@ func (d *Door) run(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		w.WriteHeader(http.StatusForbidden)
 		_ = json.NewEncoder(w).Encode(signInAgain{"You signed in too long ago to change something: sign in again.",
-			KindSignIn, id.Person.HasPassword})
+			KindSignIn, id.Person.HasPassword, len(id.Person.Passkeys) > 0})
 		return
 	}
 	admin.Answer(d.system, id.Who, name, w, r)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"doublet/admin"
+	"doublet/directory"
 	"doublet/directory/session"
 	"doublet/env"
 	"doublet/note"
@@ -59,19 +60,19 @@ func TestDoor(t *testing.T) {
 	}
 	fix.Time.Advance(time.Hour + time.Second)
 	if code, text := call(near, "user/add"); code != http.StatusForbidden ||
-		!strings.Contains(text, `"kind":"sign in","password":false`) {
+		!strings.Contains(text, `"kind":"sign in","password":false,"passkey":false`) {
 		t.Error(code, text)
 	}
 	if code, text := call(near, "show/stat"); code != http.StatusOK {
 		t.Error(code, text)
 	}
 	// A new session of an issuer is as old as the person's proof.
-	id.Person.HasPassword = true
+	id.Person.HasPassword, id.Person.Passkeys = true, make([]directory.Passkey, 1)
 	id.Session = session.Session{ID: note.UNID{3}, Created: fix.Clock.Now(), Issuer: "https://issuer"}
 	for n, proved := range []time.Time{{}, fix.Clock.Now().Add(-time.Hour - time.Second)} {
 		id.Session.AuthTime = proved
 		if code, text := call(near, "user/add"); code != http.StatusForbidden ||
-			!strings.Contains(text, `"kind":"sign in","password":true`) {
+			!strings.Contains(text, `"kind":"sign in","password":true,"passkey":true`) {
 			t.Error(n, code, text)
 		}
 	}
