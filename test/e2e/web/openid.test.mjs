@@ -133,6 +133,52 @@ test("an administrator who signed in at the provider, which does not say when, e
   assert.deepEqual([before.kept, now.kept], [true, true]);
 });
 
+test("an administrator who has a passkey and no password here confirms with it before they change something", async () => {
+  const cli = (args, input = "") => execFileSync(process.env.DOUBLET, ["user", ...args, "--data", join(folder, "data")], { input, stdio: ["pipe", "ignore", "ignore"] });
+  cli(["add", "Pia Pihl", "--short", "pia", "--role", "Admin", "--password", "demo"]);
+  const page = await fresh();
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("WebAuthn.enable");
+  const { authenticatorId } = await cdp.send("WebAuthn.addVirtualAuthenticator", { options: { protocol: "ctap2", transport: "internal", hasResidentKey: true, hasUserVerification: true, isUserVerified: true, automaticPresenceSimulation: true } });
+  await page.goto(at);
+  await page.fill("input[name=user]", "pia");
+  await page.fill("input[name=password]", "demo");
+  await page.click("button.primary");
+  await page.waitForURL(`${at}/mail/inbox`); // settings that are opened before that may be closed again
+  await page.click(".top [aria-label='Settings']");
+  await page.click(".passkeys button:has-text('Add a passkey')");
+  await page.fill(".passkeys input[name=password]", "demo");
+  await page.click(".passkeys button:has-text('Continue')");
+  await page.locator(".passkeys .device").waitFor();
+  cli(["password", "pia"], "\n"); // she has none from now on
+
+  await page.goto(`${at}/admin/#/groups`);
+  await page.check("input[name=keep]");
+  await page.click("button:has-text('Sign in with Town hall')");
+  await atTheProvider(page, "pia");
+  await page.waitForURL(`${at}/admin/#/groups`);
+  await page.click("text=Add a group");
+  await page.fill("dialog input[name=name]", "Painters");
+  await page.click("dialog button:has-text('Add')");
+  const passkey = page.locator("dialog button:has-text('Use a passkey')");
+  await passkey.waitFor();
+  await page.locator("dialog button:has-text('Sign in again with Town hall')").waitFor();
+  assert.equal(await page.locator("dialog input[type=password]").count(), 0);
+  assert.deepEqual(await barriers(page), []);
+  const before = await sessionOf(page);
+  await cdp.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: false });
+  await passkey.click();
+  await page.waitForSelector("dialog [role=alert]:has-text('No passkey was used')");
+  assert.deepEqual(await sessionOf(page), before);
+  await cdp.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: true });
+  await passkey.click();
+  await page.locator(".toast", { hasText: "Painters" }).waitFor();
+  const now = await sessionOf(page);
+  assert.notEqual(now.value, before.value);
+  assert.deepEqual([before.kept, now.kept], [true, true]);
+  assert.equal((await page.evaluate(async () => (await fetch("/auth/sessions")).json())).length, 1);
+});
+
 test("an administrator who has no password here signs in again at the provider before they change something", async () => {
   execFileSync(process.env.DOUBLET, ["user", "add", "Olga Okonkwo", "--short", "olga", "--role", "Admin", "--data", join(folder, "data")], { stdio: "ignore" });
   const page = await fresh();

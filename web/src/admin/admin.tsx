@@ -3,11 +3,12 @@
 import "../look/admin.css";
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { waysToSignIn } from "../state/passkeys";
+import { passkeyHost, waysToSignIn, type Failed } from "../state/passkeys";
 import { preferences } from "../state/prefs";
 import { openMenu, sheet, sideOpen } from "../state/screen";
 import { online, person, type SignInProblem } from "../state/session";
 import { t } from "../text";
+import { ty } from "../text/passkeys";
 import { Ask, Frame, Menu, Toasts } from "../ui/above";
 import { Domino, DominoFace, Icon, type IconName } from "../ui/icons";
 import { leave } from "../ui/leave";
@@ -27,7 +28,7 @@ import { Retention } from "./retention";
 import { Sessions } from "./sessions";
 import { Statistics } from "./stats";
 import { ta } from "./text";
-import { again, confirmSignIn } from "./verbs";
+import { again, confirmSignIn, confirmWithPasskey, type Has } from "./verbs";
 
 const pages: Record<string, { icon: IconName; title: () => string; page: () => preact.JSX.Element; key: string }> = {
   overview: { icon: "overview", title: () => ta("overview"), page: Overview, key: "o" },
@@ -96,7 +97,7 @@ export function Administration() {
       </nav>
       <main class="stage"><Page key={name} /></main>
       {sheet.value?.kind === "ask" && <Ask s={sheet.value} />}
-      {again.value && (again.value.password ? <Again done={again.value.done} /> : <AgainElsewhere done={again.value.done} />)}
+      {again.value && <Again {...again.value} />}
       {help.value && <Frame title={t("help")} onClose={() => (help.value = false)}><div class="keys">
         {Object.values(pages).map((p) => <div><span>{p.title()}</span><kbd>g {p.key}</kbd></div>)}
         <div><span>{ta("search")}</span><kbd>/</kbd></div><div><span>{t("help")}</span><kbd>?</kbd></div>
@@ -108,52 +109,60 @@ export function Administration() {
 }
 
 /** Says why somebody could not sign in again. */
-const why = ({ error, detail }: SignInProblem) => (error === "code" ? ta("code") : error === "offline" ? ta("offline") : error === "nobody" ? t("signedOut") : detail || ta("wrong"));
+function whyNot(problem: SignInProblem | Failed): string {
+  if ("why" in problem) return ta("passkeyNotUsed");
+  switch (problem.error) {
+    case "code": return ta("code");
+    case "offline": return ta("offline");
+    case "nobody": return t("signedOut");
+    case "passkey": return ty("refused");
+    case "other": return ta("passkeyOfOther");
+  }
+  return problem.detail || ta("wrong");
+}
 
-/** Asks for the password before something is changed, where the sign-in was long ago. */
-function Again({ done }: { done: (signedIn: boolean) => void }) {
+/**
+ * Asks who somebody is before something is changed, where the sign-in was long ago: for the password, for a passkey, or at the provider of
+ * the sign-in where they have no password here. The provider sends them back to this address.
+ */
+function Again({ has, done }: { has: Has; done: (signedIn: boolean) => void }) {
   const password = useSignal("");
   const code = useSignal("");
   const second = useSignal(false);
   const said = useSignal("");
-  const end = (ok: boolean) => { again.value = null; done(ok); };
-  return (
-    <Frame title={ta("signInAgain")} small onClose={() => end(false)}>
-      <form class="form" onSubmit={(e) => {
-        e.preventDefault();
-        void confirmSignIn(password.value, code.value).then((problem) => {
-          if (!problem) return end(true);
-          if (problem.error.includes("code")) second.value = true;
-          said.value = why(problem);
-        });
-      }}>
-        <p>{ta("signInAgainText")}</p>
-        {said.value && <p class="said" role="alert">{said.value}</p>}
-        <input class="visually-hidden" type="text" autocomplete="username" value={person.value.address} tabIndex={-1} aria-hidden="true" readOnly />
-        <Text label={ta("password")} type="password" value={password} autocomplete="current-password" required autofocus name="password" />
-        {second.value && <Text label={ta("code")} value={code} inputMode="numeric" autocomplete="one-time-code" />}
-        <Ends yes={t("signIn")} onCancel={() => end(false)} />
-      </form>
-    </Frame>
-  );
-}
-
-/** Sends somebody who has no password here to the provider of the sign-in, which sends them back to this address. */
-function AgainElsewhere({ done }: { done: (signedIn: boolean) => void }) {
+  const busy = useSignal(false);
   const ways = useSignal<Awaited<ReturnType<typeof waysToSignIn>> | null>(null);
   useEffect(() => void waysToSignIn().then((all) => (ways.value = all)), []);
-  if (!ways.value) return null;
-  const provider = ways.value.openid;
-  if (!provider) return <Again done={done} />;
-  const cancel = () => { again.value = null; done(false); };
+  if (!has.password && !ways.value) return null;
+  const passkey = has.passkey && passkeyHost(ways.value ?? {}) !== undefined;
+  const provider = has.password ? undefined : ways.value?.openid;
+  const end = (ok: boolean) => { again.value = null; done(ok); };
+  const take = async (proof: Promise<SignInProblem | Failed | undefined>) => {
+    busy.value = true;
+    const problem = await proof;
+    busy.value = false;
+    if (!problem) return end(true);
+    if ("error" in problem && problem.error.includes("code")) second.value = true;
+    said.value = whyNot(problem);
+  };
   return (
-    <Frame title={ta("signInAgain")} small onClose={cancel}>
-      <form class="form" onSubmit={(e) => {
-        e.preventDefault();
-        location.assign(`${provider.path}?${new URLSearchParams({ again: "1", to: location.pathname + location.search + location.hash })}`);
-      }}>
-        <p>{ta("signInAgainAtText", provider.name)}</p>
-        <Ends yes={ta("signInAgainAt", provider.name)} onCancel={cancel} />
+    <Frame title={ta("signInAgain")} small onClose={() => end(false)}>
+      <form class="form" onSubmit={(e) => { e.preventDefault(); void take(confirmSignIn(password.value, code.value)); }}>
+        {said.value && <p class="said" role="alert">{said.value}</p>}
+        {has.password && <>
+          <p>{ta("signInAgainText")}</p>
+          <input class="visually-hidden" type="text" autocomplete="username" value={person.value.address} tabIndex={-1} aria-hidden="true" readOnly />
+          <Text label={ta("password")} type="password" value={password} autocomplete="current-password" required autofocus name="password" />
+          {second.value && <Text label={ta("code")} value={code} inputMode="numeric" autocomplete="one-time-code" />}
+        </>}
+        {!has.password && passkey && <p>{ta("signInAgainPasskeyText")}</p>}
+        {passkey && <button type="button" class={`button ${has.password ? "" : "primary"}`} disabled={busy.value} onClick={() => void take(confirmWithPasskey())}><Icon name="key" />{ta("usePasskey")}</button>}
+        {provider && <>
+          <p>{ta("signInAgainAtText", provider.name)}</p>
+          <button type="button" class={`button ${passkey ? "" : "primary"}`} onClick={() => location.assign(`${provider.path}?${new URLSearchParams({ again: "1", to: location.pathname + location.search + location.hash })}`)}>{ta("signInAgainAt", provider.name)}</button>
+        </>}
+        {!has.password && !passkey && !provider && <p role="alert">{ta("signInAgainNone")}</p>}
+        {has.password ? <Ends yes={t("signIn")} busy={busy.value} onCancel={() => end(false)} /> : <div class="ends"><button type="button" class="button" onClick={() => end(false)}>{ta("cancel")}</button></div>}
       </form>
     </Frame>
   );

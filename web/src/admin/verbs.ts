@@ -3,12 +3,18 @@
 
 import { signal } from "@preact/signals";
 import { Offline, SignedOut } from "../jmap/client";
-import { post } from "../state/passkeys";
+import { post, showPasskey, type Failed } from "../state/passkeys";
 import { attempt, client, online, person, signedOut, type SignInProblem } from "../state/session";
 
-/** The server refused a verb: the kind is one that callers branch on, the text is for people; password: they have one here. */
+/** The proofs that a person has here. A server that does not name them takes a password. */
+export interface Has {
+  password: boolean;
+  passkey: boolean;
+}
+
+/** The server refused a verb: the kind is one that callers branch on, the text is for people. */
 export class Refusal extends Error {
-  constructor(readonly kind: string, text: string, readonly password = true) {
+  constructor(readonly kind: string, text: string, readonly has: Has = { password: true, passkey: false }) {
     super(text);
   }
 }
@@ -19,6 +25,7 @@ interface Line {
   error?: string;
   kind?: string;
   password?: boolean;
+  passkey?: boolean;
 }
 
 async function once<T>(verb: string, args: object): Promise<T> {
@@ -34,19 +41,19 @@ async function once<T>(verb: string, args: object): Promise<T> {
   } catch {
     throw new Refusal(String(response.status), text.slice(0, 200) || response.statusText);
   }
-  if (last.error !== undefined || !response.ok) throw new Refusal(last.kind ?? String(response.status), (last as { detail?: string }).detail ?? last.error ?? response.statusText, last.password);
+  if (last.error !== undefined || !response.ok) throw new Refusal(last.kind ?? String(response.status), (last as { detail?: string }).detail ?? last.error ?? response.statusText, { password: last.password ?? true, passkey: last.passkey ?? false });
   return last.result as T;
 }
 
-/** Somebody must sign in again before what they want is done: the sheet that asks for it answers. password: they have one here. */
-export const again = signal<{ password: boolean; done: (signedIn: boolean) => void } | null>(null);
+/** Somebody must sign in again before what they want is done: the sheet that asks for it answers. */
+export const again = signal<{ has: Has; done: (signedIn: boolean) => void } | null>(null);
 
 /** Runs a verb. What changes something may ask for a fresh sign-in first. */
 export async function run<T>(verb: string, args: object = {}): Promise<T> {
   try {
     return await once<T>(verb, args);
   } catch (e) {
-    if (e instanceof Refusal && e.kind === "sign in" && (await new Promise<boolean>((done) => (again.value = { password: e.password, done })))) return once<T>(verb, args);
+    if (e instanceof Refusal && e.kind === "sign in" && (await new Promise<boolean>((done) => (again.value = { has: e.has, done })))) return once<T>(verb, args);
     if (e instanceof Offline) online.value = false;
     if (e instanceof SignedOut) signedOut();
     throw e;
@@ -67,6 +74,12 @@ async function confirm(path: string, proof: object): Promise<SignInProblem | und
 
 /** Signs in again with the password; undefined, or why not. */
 export const confirmSignIn = (password: string, code: string) => confirm("/auth/sign-in", { user: person.value.address || person.value.name, password, code });
+
+/** Signs in again with a passkey; undefined, or why not. */
+export async function confirmWithPasskey(): Promise<SignInProblem | Failed | undefined> {
+  const shown = await showPasskey();
+  return "credential" in shown ? confirm("/auth/passkey", shown) : shown;
+}
 
 export interface AppPassword {
   id: string;

@@ -69,8 +69,8 @@ export async function waysToSignIn(): Promise<Ways> {
 /** The host that passkeys are bound to, undefined where this browser or this address has none. */
 export const passkeyHost = ({ passkey }: Ways): string | undefined => ("PublicKeyCredential" in window && passkey?.origin === location.origin ? passkey.publicKey.rpId : undefined);
 
-/** Signs in with the passkey that a person chooses; undefined, or why not. */
-export async function signInWithPasskey(keep: boolean): Promise<SignInProblem | Failed | undefined> {
+/** Has a person show the passkey that they choose; the credential as JSON, or why there is none. */
+export async function showPasskey(): Promise<{ credential: object } | SignInProblem | Failed> {
   const options = (await waysToSignIn()).passkey;
   if (!options) return { error: "offline", detail: "" };
   let credential: Credential | null;
@@ -79,8 +79,13 @@ export async function signInWithPasskey(keep: boolean): Promise<SignInProblem | 
   } catch (e) {
     return why(e);
   }
-  if (!credential) return { why: "cancelled" };
-  return enter("/auth/passkey", { credential: json(credential as PublicKeyCredential), keep });
+  return credential ? { credential: json(credential as PublicKeyCredential) } : { why: "cancelled" };
+}
+
+/** Signs in with the passkey that a person chooses; undefined, or why not. */
+export async function signInWithPasskey(keep: boolean): Promise<SignInProblem | Failed | undefined> {
+  const shown = await showPasskey();
+  return "credential" in shown ? enter("/auth/passkey", { ...shown, keep }) : shown;
 }
 
 /** Posts to the account; the answer, or why not. */
