@@ -631,3 +631,17 @@ test("words that are typed before the writer is there are written in it, and are
     await page.close();
   }
 });
+
+test("what is opened before the account is read stays open: settings", async () => {
+  const page = await open({ worker: false });
+  const folders = await hold(page, '"pins"');
+  await signInAt(page, "/", ".top [aria-label='Settings']", me);
+  await until(() => folders.n > 0);
+  await page.click(".top [aria-label='Settings']");
+  await page.waitForSelector("dialog[open]");
+  folders.go();
+  await page.waitForFunction(() => location.pathname === "/mail/inbox");
+  assert.equal(await page.locator("dialog[open]").count(), 1);
+  await page.waitForFunction(() => location.search === "?open=settings");
+  assert.deepEqual(page.wrong, []);
+});

@@ -187,13 +187,18 @@ async function apply(): Promise<void> {
   await showRest(box ? at! : { ...parseAddress({ pathname: "/", search: "" })! }, Promise.resolve());
 }
 
-/** Shows the message, the writer and the sheet that an address names, and closes others; with leave, writers that it does not name too. */
+/**
+ * Shows the message, the writer and the sheet that an address names, and closes others. As the page begins (leave is false), what the person
+ * has opened meanwhile stays.
+ */
 async function showRest(at: Named, found: Promise<void>, leave = true): Promise<void> {
   const { message, write: wanted } = at;
   batch(() => {
-    menu.value = null;
-    sideOpen.value = false;
-    sheet.value = sheetOf(at.open);
+    if (leave) {
+      menu.value = sheet.value = null;
+      sideOpen.value = false;
+    }
+    sheet.value ??= sheetOf(at.open);
     sought = wanted && !closed.has(wanted) ? wanted : "";
     const stays = writers.value.findIndex((d) => d.address === wanted);
     for (const d of !leave || (wanted && stays < 0) ? [] : writers.value.slice(stays + 1)) {
@@ -201,7 +206,8 @@ async function showRest(at: Named, found: Promise<void>, leave = true): Promise<
       void leaveWriter(d.key);
     }
     if (stays >= 0) sought = "";
-    reading.value = message || null;
+    if (leave) reading.value = null;
+    reading.value ||= message || null;
   });
   current = now();
   if (wanted && current && !sought && current.write === "") replace(current); // it is written no more
