@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"doublet/bench"
+	"doublet/env"
 )
 
 // cgroups is the folder at which Linux mounts control groups.
@@ -89,15 +90,20 @@ func (g group) within(line []string) []string {
 const leaveLimit = 2 * time.Second
 
 // leave removes the server's control group, if there is one.
-func (s *Server) leave() error {
-	g := groupOf(cgroups, s.Data)
-	for until := s.env.Clock.Now().Add(leaveLimit); ; s.env.Clock.Sleep(20 * time.Millisecond) {
+func (s *Server) leave() error { return groupOf(cgroups, s.Data).remove(s.env) }
+
+// remove removes the group. A group that does not exist must not be tried: control groups may be mounted read-only.
+func (g group) remove(e *env.Env) error {
+	if !exists(g.dir) {
+		return nil
+	}
+	for until := e.Clock.Now().Add(leaveLimit); ; e.Clock.Sleep(20 * time.Millisecond) {
 		err := os.Remove(g.dir)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if s.env.Clock.Now().After(until) {
-			return fmt.Errorf("lab: %s: %w", s.Name, err)
+		if e.Clock.Now().After(until) {
+			return fmt.Errorf("lab: remove the control group of a server: %w", err)
 		}
 	}
 }
@@ -113,7 +119,8 @@ func (s *Server) line() ([]string, error) {
 	}
 	g := groupOf(cgroups, s.Data)
 	if err := g.limit(s.Quota); err != nil {
-		return nil, fmt.Errorf("lab: --quota needs the right to make control groups, as root has it: %w", err)
+		return nil, fmt.Errorf("lab: --quota: no control group can be made (root makes them, where %s may be written): %w",
+			cgroups, err)
 	}
 	return g.within(line), nil
 }

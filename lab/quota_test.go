@@ -65,7 +65,7 @@ func TestQuota(t *testing.T) {
 	dir := t.TempDir()
 	g := groupOf(cgroups, dir)
 	if err := g.limit(1); err != nil {
-		t.Skipf("no right to make control groups: %v", err)
+		external.Missing(t, "the right to make control groups", err.Error())
 	}
 	program, seen := filepath.Join(dir, "program"), filepath.Join(dir, "seen")
 	external.Script(t, program, "#!/bin/sh\ncat /proc/self/cgroup "+g.dir+"/cpu.* >"+seen+"\nexit 3\n")
@@ -81,6 +81,16 @@ func TestQuota(t *testing.T) {
 	}
 	if err := s.stop(); err != nil || exists(g.dir) {
 		t.Errorf("the group is there after stop: %v", err)
+	}
+}
+
+// TestNoGroup checks that a server without a group removes none.
+func TestNoGroup(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join(t.TempDir(), "file") // nothing can be removed below it, as in a file system that is read-only
+	touch(t, root)
+	if err := groupOf(root, "/data/one").remove(env.Real(slog.New(slog.DiscardHandler))); err != nil {
+		t.Error(err)
 	}
 }
 

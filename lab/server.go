@@ -178,7 +178,7 @@ func (s *Server) stop() error {
 	}
 	for until := s.env.Clock.Now().Add(stopLimit); s.Running(); s.env.Clock.Sleep(20 * time.Millisecond) {
 		if s.env.Clock.Now().After(until) {
-			return errors.Join(fmt.Errorf("lab: %s did not stop in %v", s.Name, stopLimit), s.Kill())
+			return errors.Join(fmt.Errorf("lab: %s did not stop in %v", s.Name, stopLimit), s.Kill(), s.leave())
 		}
 	}
 	return s.leave()

@@ -52,7 +52,12 @@ func (g *signatures) of(id note.UNID) *signature {
 // if signing fails.
 func (s *signer) sign(ctx context.Context, c *consignment) {
 	c.signed = true
-	if c.fitted {
+	signs := s.opt.Signer != nil && !c.entry.Unsigned
+	seals := s.opt.Sealer != nil && c.entry.Checker != ""
+	switch {
+	case !signs && !seals:
+		return // and takes no other signature's place
+	case c.fitted:
 		c.message.Prefix = s.fields(ctx, c)
 		return
 	}

@@ -160,12 +160,25 @@ func Configurations(legs []Leg, marks ...string) (*Report, error) {
 	}
 	if len(r.Rows) == 0 {
 		err := fmt.Errorf("%w together: no number of users and resource is in all legs", point.ErrPoints)
-		for _, g := range r.LeftOut {
-			err = fmt.Errorf("%w; %v", err, g)
-		}
-		return nil, err
+		return nil, r.withGaps(err)
 	}
 	return r, nil
+}
+
+// withGaps adds to an error what is left out, the first of it.
+func (r *Report) withGaps(err error) error {
+	const most = 10
+	var list []string
+	for _, g := range r.LeftOut[:min(most, len(r.LeftOut))] {
+		list = append(list, g.String())
+	}
+	if more := len(r.LeftOut) - len(list); more > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
+	}
+	if len(list) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, strings.Join(list, "; "))
 }
 
 // rowsAt adds the rows at a number of users, or the legs that lack it.
@@ -397,7 +410,7 @@ func (r *Report) figures(resource string) (out []page.Figure) {
 func (r *Report) bars(resource string) (values, change *chart.Bars) {
 	values = &chart.Bars{Title: resource, Y: resource, Note: "by active users", Interval: "95 % intervals of repeats",
 		Without: "one run"}
-	change = &chart.Bars{Title: "Change of " + resource, Y: "percent", Note: "from " + r.Legs[0],
+	change = &chart.Bars{Title: "Change of " + resource, Y: "percent", Note: "from " + chart.Shorten(r.Legs[0], 20),
 		Interval: "95 % intervals", Without: "one run, or a mean of 0", First: 1}
 	values.Series = make([]chart.Bar, len(r.Legs))
 	change.Series = make([]chart.Bar, len(r.Legs)-1)

@@ -284,6 +284,31 @@ func TestManyLegs(t *testing.T) {
 	}
 }
 
+// TestLongNames compares legs whose names are longer than a figure has room for, and differ at their ends, as those of
+// run files do: each is named beside its bars, and no text leaves the picture.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	const name = "geoplex-medium-20261127-101500.run,geoplex-medium-20261127-10300"
+	r, err := Legs([]Leg{leg(t, name+"1", 0.02, 60, 100), leg(t, name+"2", 0.02, 60, 100)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Page().Sections[0].Figures {
+		b := f.(*chart.Bars)
+		text := string(b.SVG())
+		for end := range 2 {
+			if end > 0 || !strings.HasPrefix(b.Title, "Change") {
+				if !strings.Contains(text, fmt.Sprintf("-10300%d</text>", end+1)) {
+					t.Errorf("%s does not tell the legs apart: %s", b.Title, text)
+				}
+			}
+		}
+		if outside, err := b.Outside(); err != nil || len(outside) > 0 {
+			t.Error(outside, err)
+		}
+	}
+}
+
 // TestNothingLeft compares repeated steps of which the second leg does not use a resource: the change to 0 has no
 // interval, and is not called one that was not repeated.
 func TestNothingLeft(t *testing.T) {

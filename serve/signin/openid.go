@@ -151,9 +151,13 @@ func (o *OpenID) Finish(ctx context.Context, a Attempt, sealed, state, code stri
 		return Proved{}, t.Wish, o.refused(ctx, &a, code, ErrStranger)
 	}
 	account, err := o.web.accountAt(ctx, who, p, err, true)
-	at = o.authTime(at)
+	said := at
+	at = o.authTime(said)
 	if err == nil {
-		err = t.check(account.Who.Person, at)
+		if err = t.check(account.Who.Person, at); err != nil {
+			o.web.env.Log.Info("sign-in again with the issuer refused", "person", account.Name, "place", a.place(),
+				"auth_time", said, "error", err)
+		}
 	}
 	return Proved{Account: account, PasswordID: p.PasswordID, Issuer: o.Issuer(), Second: true, AuthTime: at},
 		t.Wish, err

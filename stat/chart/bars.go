@@ -112,14 +112,18 @@ func (b *Bars) draw(on canvas) {
 	names.legend(on)
 }
 
-// shorten cuts a name that is longer than some pixels.
-func shorten(name string, pixels float64) string {
-	room, letters := int(pixels/letter), []rune(name)
-	if len(letters) > room && room > 1 {
-		return string(letters[:room-1]) + "…"
+// Shorten cuts a name to so many letters, in its middle: long names, such as those of files, differ at their ends.
+func Shorten(name string, room int) string {
+	letters := []rune(name)
+	if len(letters) <= room || room < 2 {
+		return name
 	}
-	return name
+	first := (room - 1) / 3
+	return string(letters[:first]) + "…" + string(letters[len(letters)-(room-1-first):])
 }
+
+// shorten cuts a name to some pixels.
+func shorten(name string, pixels float64) string { return Shorten(name, int(pixels/letter)) }
 
 func (b *Bars) drawUp(on canvas) {
 	lo, hi := b.span()
