@@ -59,6 +59,7 @@ test("nobody is said to be free before the server has told it, nor where it cann
   await page.route("**/jmap/api*", async (route) => {
     if (!(route.request().postData() ?? "").includes("Principal/getAvailability")) return state === "lost" ? route.abort() : route.fallback();
     asked++;
+    if (state === "refused") return route.fulfill({ status: 429, headers: { "Retry-After": "1" }, contentType: "application/problem+json", body: JSON.stringify({ type: "urn:ietf:params:jmap:error:limit", limit: "maxConcurrentRequests", status: 429 }) });
     if (state === "held") await gone;
     return state === "lost" ? route.abort() : route.fallback();
   });
@@ -78,5 +79,13 @@ test("nobody is said to be free before the server has told it, nor where it cann
   await form.locator(".free-times [role=status]:has-text('cannot be reached')").waitFor();
   state = "";
   await form.locator(".free-times [role=status]:has-text('Everyone is free')").waitFor();
+  // A server that has too much to do is asked again.
+  state = "refused";
+  asked = 0;
+  await form.getByLabel(/^Starts/u).first().fill("2029-07-04");
+  await until(() => asked > 0);
+  state = "";
+  await form.locator(".free-times [role=status]:has-text('Everyone is free')").waitFor();
+  assert.equal(asked, 2);
   assert.deepEqual(page.wrong, []);
 });

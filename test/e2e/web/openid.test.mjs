@@ -133,6 +133,25 @@ test("an administrator who signed in at the provider, which does not say when, e
   assert.deepEqual([before.kept, now.kept], [true, true]);
 });
 
+test("a page does nothing with the session of somebody else who signed in on another one", async () => {
+  const page = await fresh();
+  await page.goto(`${at}/admin/#/groups`);
+  await page.click("button:has-text('Sign in with Town hall')");
+  await atTheProvider(page, "alice");
+  await page.waitForURL(`${at}/admin/#/groups`);
+  await page.click("text=Add a group");
+  await page.fill("dialog input[name=name]", "Fitters");
+  await page.click("dialog button:has-text('Add')");
+  await page.locator("dialog input[name=password]").waitFor();
+  await page.evaluate((body) => fetch("/auth/sign-in", { method: "POST", headers: { "Content-Type": "application/json" }, body }), JSON.stringify({ user: "bob", password: "demo" }));
+  const sent = [];
+  page.on("request", (r) => r.method() === "POST" && sent.push(r.url()));
+  await page.fill("dialog input[name=password]", "demo");
+  await page.click("dialog button:has-text('Sign in')");
+  await page.waitForSelector("dialog.gate-again");
+  assert.deepEqual(sent, []);
+});
+
 test("an administrator who has a passkey and no password here confirms with it before they change something", async () => {
   const cli = (args, input = "") => execFileSync(process.env.DOUBLET, ["user", ...args, "--data", join(folder, "data")], { input, stdio: ["pipe", "ignore", "ignore"] });
   cli(["add", "Pia Pihl", "--short", "pia", "--role", "Admin", "--password", "demo"]);
@@ -144,7 +163,7 @@ test("an administrator who has a passkey and no password here confirms with it b
   await page.fill("input[name=user]", "pia");
   await page.fill("input[name=password]", "demo");
   await page.click("button.primary");
-  await page.waitForURL(`${at}/mail/inbox`); // settings that are opened before that may be closed again
+  await page.waitForURL(`${at}/mail/inbox`);
   await page.click(".top [aria-label='Settings']");
   await page.click(".passkeys button:has-text('Add a passkey')");
   await page.fill(".passkeys input[name=password]", "demo");

@@ -131,15 +131,18 @@ function Again({ has, done }: { has: Has; done: (signedIn: boolean) => void }) {
   const second = useSignal(false);
   const said = useSignal("");
   const busy = useSignal(false);
-  const ways = useSignal<Awaited<ReturnType<typeof waysToSignIn>> | null>(null);
-  useEffect(() => void waysToSignIn().then((all) => (ways.value = all)), []);
+  const ways = useSignal<{ said: Awaited<ReturnType<typeof waysToSignIn>> } | null>(null);
+  useEffect(() => void waysToSignIn().then((said) => (ways.value = { said })), []);
   if (!has.password && !ways.value) return null;
-  const passkey = has.passkey && passkeyHost(ways.value ?? {}) !== undefined;
-  const provider = has.password ? undefined : ways.value?.openid;
-  const end = (ok: boolean) => { again.value = null; done(ok); };
+  const passkey = has.passkey && passkeyHost(ways.value?.said) !== undefined;
+  const provider = has.password ? undefined : ways.value?.said?.openid;
+  const end = (ok: boolean) => {
+    if (again.value?.done === done) again.value = null; // else another change asks by now
+    done(ok);
+  };
   const take = async (proof: Promise<SignInProblem | Failed | undefined>) => {
     busy.value = true;
-    const problem = await proof;
+    const problem = await proof.catch((): SignInProblem => ({ error: "offline", detail: "" }));
     busy.value = false;
     if (!problem) return end(true);
     if ("error" in problem && problem.error.includes("code")) second.value = true;
@@ -161,7 +164,7 @@ function Again({ has, done }: { has: Has; done: (signedIn: boolean) => void }) {
           <p>{ta("signInAgainAtText", provider.name)}</p>
           <button type="button" class={`button ${passkey ? "" : "primary"}`} onClick={() => location.assign(`${provider.path}?${new URLSearchParams({ again: "1", to: location.pathname + location.search + location.hash })}`)}>{ta("signInAgainAt", provider.name)}</button>
         </>}
-        {!has.password && !passkey && !provider && <p role="alert">{ta("signInAgainNone")}</p>}
+        {!has.password && !passkey && !provider && <p role="alert">{ta(ways.value?.said ? "signInAgainNone" : "offline")}</p>}
         {has.password ? <Ends yes={t("signIn")} busy={busy.value} onCancel={() => end(false)} /> : <div class="ends"><button type="button" class="button" onClick={() => end(false)}>{ta("cancel")}</button></div>}
       </form>
     </Frame>

@@ -64,8 +64,14 @@ export async function run<T>(verb: string, args: object = {}): Promise<T> {
 async function confirm(path: string, proof: object): Promise<SignInProblem | undefined> {
   // Another page of this browser may have signed in again meanwhile: its session has another token.
   const now = await attempt(() => client.fetch("/auth/session", { headers: { Accept: "application/json" } }));
-  if (!now?.ok) return { error: online.value ? "nobody" : "offline", detail: "" };
-  client.csrf = ((await now.json()) as { csrf: string }).csrf;
+  if (!now) return { error: online.value ? "nobody" : "offline", detail: "" };
+  if (!now.ok) return { error: String(now.status), detail: now.statusText };
+  const who = (await now.json()) as { name: string; address?: string; csrf: string };
+  if ((who.address || who.name) !== (person.value.address || person.value.name)) { // somebody else's session carries out nothing of this page
+    signedOut();
+    return { error: "nobody", detail: "" };
+  }
+  client.csrf = who.csrf;
   const answer = await post<{ csrf: string }>(path, { ...proof, again: true });
   if (!("done" in answer)) return answer;
   client.csrf = answer.done.csrf;

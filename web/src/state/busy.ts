@@ -1,7 +1,7 @@
 // The busy times of an event's people (Principal/getAvailability).
 
 import type { BusyPeriod } from "../jmap/calendar";
-import { ref } from "../jmap/client";
+import { ref, Refused } from "../jmap/client";
 import type { Address, Call, Id } from "../jmap/types";
 import { attempt, client, home } from "./session";
 
@@ -53,7 +53,7 @@ async function learn(emails: string[]): Promise<void> {
   }
 }
 
-/** Asks when people are busy between two moments; undefined: the server did not answer. */
+/** Asks when people are busy between two moments; undefined: the server did not answer, or may later. */
 export async function askBusy(people: Address[], from: number, to: number): Promise<Asked | undefined> {
   const emails = [...new Set(people.map((a) => a.email.toLowerCase()))];
   return attempt(async () => {
@@ -71,7 +71,10 @@ export async function askBusy(people: Address[], from: number, to: number): Prom
       }
     }
     return { times, away };
-  }).catch(() => ({ times: new Map(emails.map((e) => [e, null])), away: new Map() })); // a server that does not say when people are busy
+  }).catch((e: unknown) => {
+    if (e instanceof Refused && e.later !== undefined) return undefined;
+    return { times: new Map(emails.map((e) => [e, null])), away: new Map() }; // a server that does not say when people are busy
+  });
 }
 
 const overlaps = (b: Busy, from: number, to: number) => b.from < to && b.to > from;

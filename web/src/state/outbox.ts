@@ -9,7 +9,7 @@ import * as db from "./db";
 import type { Answer } from "./invitation";
 import type { Answered } from "./recorded";
 import type { Merged } from "./merge";
-import { online, pauseBefore, phase, signedOut } from "./session";
+import { client, online, pauseBefore, phase, signedOut } from "./session";
 import { tell, tellRemoval, type Answers, type Outcome } from "./tell";
 
 /** A change of e-mails: patches by id (RFC 8620 §5.3), or their end. */
@@ -305,7 +305,7 @@ async function carryOut(i: Intention): Promise<boolean> {
     if (e instanceof Offline) {
       if (i.kind === "remove") endings.delete(i.key); // the person may be elsewhere by the time of its end: a refusal is kept
       online.value = false;
-      timer = setTimeout(() => void flush(), 5000);
+      timer = setTimeout(() => void flush(), Math.max(5000, client.pause));
       return false;
     }
     if (e instanceof Refused && e.later !== undefined) {

@@ -61,17 +61,18 @@ interface Ways {
   openid?: { name: string; path: string };
 }
 
-export async function waysToSignIn(): Promise<Ways> {
+/** Reads the ways to sign in; undefined: the server did not say. */
+export async function waysToSignIn(): Promise<Ways | undefined> {
   const response = await fetch("/auth/ways", { headers: { Accept: "application/json" }, credentials: "same-origin" }).catch(() => undefined);
-  return response?.ok ? ((await response.json()) as Ways) : {};
+  return response?.ok ? ((await response.json().catch(() => undefined)) as Ways | undefined) : undefined;
 }
 
 /** The host that passkeys are bound to, undefined where this browser or this address has none. */
-export const passkeyHost = ({ passkey }: Ways): string | undefined => ("PublicKeyCredential" in window && passkey?.origin === location.origin ? passkey.publicKey.rpId : undefined);
+export const passkeyHost = (ways: Ways | undefined): string | undefined => ("PublicKeyCredential" in window && ways?.passkey?.origin === location.origin ? ways.passkey.publicKey.rpId : undefined);
 
 /** Has a person show the passkey that they choose; the credential as JSON, or why there is none. */
 export async function showPasskey(): Promise<{ credential: object } | SignInProblem | Failed> {
-  const options = (await waysToSignIn()).passkey;
+  const options = (await waysToSignIn())?.passkey;
   if (!options) return { error: "offline", detail: "" };
   let credential: Credential | null;
   try {

@@ -8,10 +8,10 @@ import { ty } from "../text/passkeys";
 import { Icon } from "./icons";
 
 export function OtherWays({ stays, say }: { stays: () => boolean; say: (what: string) => void }) {
-  const ways = useSignal<Awaited<ReturnType<typeof waysToSignIn>>>({});
+  const ways = useSignal<Awaited<ReturnType<typeof waysToSignIn>>>(undefined);
   const busy = useSignal(false);
   useEffect(() => void waysToSignIn().then((all) => (ways.value = all)), []);
-  const provider = ways.value.openid;
+  const provider = ways.value?.openid;
   const leave = () => location.assign(`${provider?.path ?? ""}?${new URLSearchParams({ to: location.pathname + location.search + location.hash, ...(stays() ? { keep: "1" } : {}) })}`);
   const enter = async () => {
     busy.value = true;

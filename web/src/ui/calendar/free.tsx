@@ -6,7 +6,7 @@ import type { Address } from "../../jmap/types";
 import { askBusy, busyAt, nextFree, type Asked, type Busy, type BusyTimes } from "../../state/busy";
 import { viewZone } from "../../state/calendars";
 import { addDays, weekday, type Day } from "../../state/days";
-import { online } from "../../state/session";
+import { client, online, retryPause } from "../../state/session";
 import { nameOrAddress } from "../../state/shown";
 import { instant, localTime } from "../../state/zone";
 import { language, t } from "../../text";
@@ -45,11 +45,19 @@ export function FreeTimes({ people, me, from, to, own, move }: Props) {
   const who = [me, ...people.filter((a) => a.email.toLowerCase() !== me.email.toLowerCase())];
   const key = `${day} ${who.map((a) => a.email).join()}`;
   useEffect(() => {
+    if (!online.value && last.peek().to === key && !last.peek().times) return undefined; // it is asked again when the server answers
     let there = true;
-    void askBusy(who, instant(`${day}T00:00:00`, viewZone.value), instant(`${addDays(day, ahead)}T00:00:00`, viewZone.value)).then((found) => {
-      if (there) last.value = { to: key, ...found };
+    let later: ReturnType<typeof setTimeout> | undefined;
+    const ask = () => void askBusy(who, instant(`${day}T00:00:00`, viewZone.value), instant(`${addDays(day, ahead)}T00:00:00`, viewZone.value)).then((found) => {
+      if (!there) return;
+      last.value = { to: key, ...found };
+      if (!found && online.peek()) later = setTimeout(ask, Math.max(retryPause, client.pause));
     });
-    return () => { there = false; };
+    ask();
+    return () => {
+      there = false;
+      clearTimeout(later);
+    };
   }, [key, online.value]);
   const { times, away } = last.value;
   const isTold = last.value.to === key && !!times;
