@@ -119,7 +119,7 @@ func (s *Server) line() ([]string, error) {
 	}
 	g := groupOf(cgroups, s.Data)
 	if err := g.limit(s.Quota); err != nil {
-		return nil, fmt.Errorf("lab: --quota: no control group can be made (root makes them, where %s may be written): %w",
+		return nil, fmt.Errorf("lab: --quota: cannot make a control group (root can, where %s may be written): %w",
 			cgroups, err)
 	}
 	return g.within(line), nil

@@ -56,7 +56,7 @@ func (s *signer) sign(ctx context.Context, c *consignment) {
 	seals := s.opt.Sealer != nil && c.entry.Checker != ""
 	switch {
 	case !signs && !seals:
-		return // and takes no other signature's place
+		return // without a place, which another signature may need
 	case c.fitted:
 		c.message.Prefix = s.fields(ctx, c)
 		return
