@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
+import { jmap } from "./objects.mjs";
 import { base, browser, counts, inChromium, keptIn, open, signIn, until } from "./world.mjs";
 import { writing } from "./typing.mjs";
 
@@ -129,5 +130,46 @@ test("a key in an answer to a long message does not write all of the message ane
   assert.ok((await page.evaluate(() => globalThis.made)) < 200);
   await page.locator('.writer [aria-label="Discard draft"]').click();
   await page.locator(".writer").waitFor({ state: "detached" });
+  assert.deepEqual(page.wrong, []);
+});
+
+/**
+ * Has the server take the drafts of a page as how.is says: "kept" as it does, "lost" not at all; "held" not before release is called, and
+ * then not at all. held: how many it holds.
+ */
+async function takesDrafts(page, is) {
+  let release;
+  const released = new Promise((done) => (release = done));
+  const how = { is, held: 0, release };
+  await page.route("**/jmap/api", async (route) => {
+    if (how.is === "kept" || !(route.request().postData() ?? "").includes('"$draft":true')) return route.fallback();
+    if (how.is === "held") {
+      how.held++;
+      await released;
+    }
+    return route.abort();
+  });
+  return how;
+}
+
+test("a writer that is closed twice saves once: the message that is gone on with is one draft, and its writer stays", async () => {
+  const page = await open({ worker: false });
+  await signIn(page, "bob");
+  const drafts = await takesDrafts(page, "lost");
+  await begin(page, "carol@example.com", "Closed twice", "Words");
+  await page.waitForSelector(".writer [role=status]:has-text('kept in this browser')");
+  drafts.is = "held";
+  await page.keyboard.press("Escape");
+  await until(() => drafts.held === 1);
+  await page.keyboard.press("Escape");
+  drafts.is = "kept";
+  drafts.release();
+  await page.click(".unfinished:has-text('Closed twice') .primary");
+  await page.waitForSelector(".writer [role=status]:has-text('Draft saved')");
+  await page.click(".writer .ProseMirror");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector(".writer", { state: "detached" });
+  const [found] = await jmap("bob", ["Email/query", { filter: { subject: "Closed twice" } }]);
+  assert.equal(found.ids.length, 1);
   assert.deepEqual(page.wrong, []);
 });

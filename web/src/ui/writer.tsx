@@ -288,6 +288,8 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
   };
 
   const close = (): Promise<void> => {
+    const under = closing.get(d.key);
+    if (under) return under; // a second save would end the writer of somebody who goes on with the message
     const end = saveAndEnd().finally(() => closing.delete(d.key));
     closing.set(d.key, end);
     return end;
