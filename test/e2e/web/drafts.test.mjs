@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { jmap } from "./objects.mjs";
-import { base, browser, counts, inChromium, keptIn, open, signIn, until } from "./world.mjs";
+import { base, browser, counts, deliver, inChromium, keptIn, open, row, signIn, until } from "./world.mjs";
 import { writing } from "./typing.mjs";
 
 after(() => browser.close());
@@ -171,5 +171,34 @@ test("a writer that is closed twice saves once: the message that is gone on with
   await page.waitForSelector(".writer", { state: "detached" });
   const [found] = await jmap("bob", ["Email/query", { filter: { subject: "Closed twice" } }]);
   assert.equal(found.ids.length, 1);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("words that are typed for a writer that does not come are written in no other message", async () => {
+  await deliver("x@other.example", "bob@example.com", "From: x@other.example\nTo: bob@example.com\nSubject: Never read\nMessage-ID: <neverread@other.example>\n\nWords.\n");
+  const page = await open({ worker: false });
+  page.on("dialog", (d) => void d.accept());
+  let lose;
+  const lost = new Promise((done) => (lose = done));
+  await page.route("**/jmap/api", async (route) => {
+    if (!(route.request().postData() ?? "").includes('"fetchHTMLBodyValues"')) return route.fallback();
+    await lost;
+    return route.abort();
+  });
+  await signIn(page, "bob");
+  await begin(page, "carol@example.com", "Goes on", "Its words");
+  await page.waitForSelector(".writer [role=status]:has-text('Draft saved')");
+  await page.goto(base);
+  await page.waitForSelector(".unfinished:has-text('Goes on')");
+  await row(page, "Never read").click();
+  await page.keyboard.press("r");
+  await page.keyboard.type("Thanks, Bob");
+  lose();
+  await until(() => page.failed.some((request) => request.includes("/jmap/api")));
+  await page.click(".unfinished:has-text('Goes on') .primary");
+  await page.waitForSelector(".writer .ProseMirror:has-text('Its words')");
+  assert.deepEqual(await page.locator(".writer .ProseMirror > p").allTextContents(), ["Its words"]);
+  await page.click(".writer [aria-label='Discard draft']");
+  await page.waitForSelector(".writer", { state: "detached" });
   assert.deepEqual(page.wrong, []);
 });

@@ -83,6 +83,9 @@ export const replaced = new Map<Id, Id>();
 /** The ends of writers that are closing, by their keys. */
 export const closing = new Map<string, Promise<void>>();
 
+/** The drafts that were asked for: their writers take the keys that were typed ahead, and no others do. */
+export const typedFor = new WeakSet<Draft>();
+
 /** Returns the e-mail that a draft is now, once no writer that is closing saves it. */
 async function newest(id: Id): Promise<Id> {
   const next = replaced.get(id);
@@ -101,7 +104,9 @@ export async function open(asked: Asked): Promise<void> {
     const isThere = await import("./writer").then(() => true, () => !(outdated.value = true));
     draft = isThere ? await draftOf(asked) : undefined;
     if (writers.value.some((d) => d.address === draft?.address)) draft = undefined; // it is written already
-    if (draft) writers.value = [...writers.value, draft];
+    if (!draft) return;
+    typedFor.add(draft);
+    writers.value = [...writers.value, draft];
   } finally {
     if (!draft) typedAhead.writer = false;
   }
@@ -124,7 +129,10 @@ async function draftOf(asked: Asked): Promise<Draft | undefined> {
   const id = await newest(asked.id);
   const unsaved = () => unfinished.value.find((k) => k.draft.id === id);
   const here = unsaved();
-  if (here) return void resume(here);
+  if (here) {
+    typedFor.add(here.draft);
+    return void resume(here);
+  }
   const draft = await make({ kind: "draft", id });
   // A writer that closed meanwhile may have changed it.
   return (await newest(id)) !== id || unsaved() ? draftOf(asked) : draft;

@@ -17,7 +17,7 @@ import { tz } from "../text/aside";
 import { tw } from "../text/format";
 import { tl } from "../text/later";
 import { tm } from "../text/merge";
-import { closing, replaced } from "./drafts";
+import { closing, replaced, typedFor } from "./drafts";
 import { edit, type CommandName, type Editor } from "./editor";
 import { colourMenu, fontMenu, tableMenu, templateMenu } from "./format";
 import { Icon, type IconName } from "./icons";
@@ -110,10 +110,11 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
     };
   }, []);
 
-  /** Takes the words that were typed before the writer was there: Tab leads to the next field. The last one has the focus. */
+  /** Takes the words that were typed for the writer before it was there: Tab leads to the next field. The last one has the focus. */
   const takeTyped = (e: Editor) => {
-    const words = typedAhead.keys.split("\t");
-    Object.assign(typedAhead, { keys: "", writer: false });
+    const isAsked = typedFor.has(d);
+    const words = isAsked ? typedAhead.keys.split("\t") : [""];
+    if (isAsked) Object.assign(typedAhead, { keys: "", writer: false });
     const fields = [
       (w: string) => {
         const to = document.getElementById(`to-${d.key}`) as HTMLInputElement;
