@@ -202,3 +202,33 @@ test("words that are typed for a writer that does not come are written in no oth
   await page.waitForSelector(".writer", { state: "detached" });
   assert.deepEqual(page.wrong, []);
 });
+
+test("while a writer is waited for a menu has its keys, and Escape gives the page its own again", async () => {
+  const mail = (n) => `From: x@other.example\nTo: bob@example.com\nSubject: Awaited ${n}\nMessage-ID: <awaited${n}@other.example>\n\nWords.\n`;
+  for (const n of [1, 2]) await deliver("x@other.example", "bob@example.com", mail(n));
+  const page = await open({ worker: false });
+  let go;
+  const gone = new Promise((done) => (go = done));
+  await page.route("**/jmap/api", async (route) => {
+    if ((route.request().postData() ?? "").includes('"fetchHTMLBodyValues"')) await gone;
+    return route.fallback();
+  });
+  await signIn(page, "bob");
+  await row(page, "Awaited 1").click();
+  await page.keyboard.press("r");
+  await page.keyboard.type("Words");
+  await row(page, "Awaited 2").click({ button: "right" });
+  await page.locator(".menu button", { hasText: "Flag" }).focus();
+  await page.keyboard.press("Enter");
+  await row(page, "Awaited 2").locator(".marks .flag").waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("g");
+  await page.keyboard.press("t");
+  await page.waitForSelector(".list .bar h2:has-text('Sent')");
+  go();
+  await page.waitForSelector(".writer .ProseMirror blockquote");
+  assert.equal(await page.locator(".writer .ProseMirror > p").first().textContent(), "");
+  await page.click(".writer [aria-label='Discard draft']");
+  await page.waitForSelector(".writer", { state: "detached" });
+  assert.deepEqual(page.wrong, []);
+});

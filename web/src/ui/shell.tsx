@@ -153,11 +153,14 @@ function Search() {
 
 /** Keeps a key for the palette or a writer, which is asked for and not there yet. */
 function typeAhead(e: KeyboardEvent): boolean {
-  const isAwaited = sheet.value ? sheet.value.kind === "palette" : typedAhead.writer && !(e.target as Element).closest("input,textarea,select,[contenteditable]");
+  const isAwaited = sheet.value ? sheet.value.kind === "palette" : typedAhead.writer && !menu.value && !(e.target as Element).closest("input,textarea,select,[contenteditable]");
   const sign = e.key.length === 1 ? e.key : { Enter: "\n", Tab: "\t" }[e.key];
   if (!isAwaited || e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return false;
   if (e.key === "Backspace") typedAhead.keys = typedAhead.keys.slice(0, -1);
-  else if (e.key === "Escape") sheet.value = null;
+  else if (e.key === "Escape") {
+    sheet.value = null;
+    Object.assign(typedAhead, { keys: "", writer: false }); // the writer may be long in coming
+  }
   else if (sign) typedAhead.keys += sign;
   else return /^(?:Arrow|Del|End|Home)/u.test(e.key);
   return true;
