@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { jmap } from "./objects.mjs";
-import { base, browser, counts, deliver, inChromium, keptIn, open, row, signIn, until } from "./world.mjs";
+import { base, browser, counts, deliver, inChromium, keptIn, open, row, signIn, signInAt, until } from "./world.mjs";
 import { writing } from "./typing.mjs";
 
 after(() => browser.close());
@@ -230,5 +230,62 @@ test("while a writer is waited for a menu has its keys, and Escape gives the pag
   assert.equal(await page.locator(".writer .ProseMirror > p").first().textContent(), "");
   await page.click(".writer [aria-label='Discard draft']");
   await page.waitForSelector(".writer", { state: "detached" });
+  assert.deepEqual(page.wrong, []);
+});
+
+/** Makes a draft of bob, as another program does, and returns the path that names it. */
+async function draftAt(subject) {
+  const [boxes] = await jmap("bob", ["Mailbox/get", { ids: null }]);
+  const address = `${crypto.randomUUID()}@example.com`;
+  const draft = { messageId: [address], subject, from: [{ email: "bob@example.com" }], mailboxIds: { [boxes.list.find((b) => b.role === "drafts").id]: true }, keywords: { $draft: true, $seen: true }, bodyValues: { t: { value: "Words" } }, textBody: [{ partId: "t", type: "text/plain" }] };
+  await jmap("bob", ["Email/set", { create: { draft } }]);
+  return `/mail/inbox?write=${address}`;
+}
+
+test("the address of a draft that the page has not the parts for asks to load it anew, and still names it", async () => {
+  const path = await draftAt("Of an older page");
+  const page = await open({ worker: false });
+  await page.route("**/assets/drafts-*.js", (route) => route.fulfill({ status: 404 }));
+  await signInAt(page, path, ".banner:has-text('newer Doublet')", "bob");
+  await row(page, "").waitFor();
+  assert.equal(await page.locator(".toast").count(), 0);
+  assert.equal(await page.evaluate(() => decodeURIComponent(location.pathname + location.search)), path);
+  await page.unroute("**/assets/drafts-*.js");
+  await page.click(".banner button");
+  await page.waitForSelector(".writer .ProseMirror:has-text('Words')");
+  await page.click(".writer [aria-label='Discard draft']");
+  await page.waitForSelector(".writer", { state: "detached" });
+  assert.deepEqual(page.wrong, []);
+});
+
+test("the cursor stays with the message that is read when another, which the address named, comes late", async () => {
+  const deliverNamed = (subject) => deliver("x@other.example", "bob@example.com", `From: x@other.example\nTo: bob@example.com\nSubject: ${subject}\nMessage-ID: <${subject.replaceAll(" ", "")}@other.example>\n\nWords.\n`);
+  await deliverNamed("Read meanwhile");
+  const [boxes] = await jmap("bob", ["Mailbox/get", { ids: null }]);
+  const box = (role) => ({ [boxes.list.find((b) => b.role === role).id]: true });
+  const late = { subject: "Named by the address", from: [{ email: "bob@example.com" }], mailboxIds: box("sent"), keywords: { $seen: true }, bodyValues: { t: { value: "Words" } }, textBody: [{ partId: "t", type: "text/plain" }] };
+  const [{ created }] = await jmap("bob", ["Email/set", { create: { late } }]);
+  const { id } = created.late;
+  const page = await open({ worker: false });
+  let go, asked = false;
+  const gone = new Promise((done) => (go = done));
+  await page.route("**/jmap/api", async (route) => {
+    if (asked || !(route.request().postData() ?? "").includes(`"ids":["${id}"]`)) return route.fallback();
+    asked = true;
+    await gone;
+    return route.fallback();
+  });
+  await signInAt(page, `/mail/inbox?message=${id}`, ".row:has-text('Read meanwhile')", "bob");
+  await until(() => asked);
+  await row(page, "Read meanwhile").click();
+  await page.waitForSelector(".reader h1:has-text('Read meanwhile')");
+  await jmap("bob", ["Email/set", { update: { [id]: { mailboxIds: box("inbox") } } }]);
+  await row(page, "Named by the address").waitFor();
+  const answered = page.waitForResponse((r) => (r.request().postData() ?? "").includes(`"ids":["${id}"]`));
+  go();
+  await answered;
+  await deliverNamed("After that");
+  await row(page, "After that").waitFor();
+  assert.match(await page.locator(".row[tabindex='0']").textContent(), /Read meanwhile/u);
   assert.deepEqual(page.wrong, []);
 });

@@ -9,7 +9,7 @@ import { byRole, mailboxes } from "../state/mailboxes";
 import { readRow } from "../state/messages";
 import { place, type Place } from "../state/place";
 import { cursor, goal, menu, narrow, reading, say, scrolled, selected, sheet, sideOpen, turning, type Sheet } from "../state/screen";
-import { account, home, online, session } from "../state/session";
+import { account, home, online, outdated, session } from "../state/session";
 import { t } from "../text";
 import { open } from "./opened";
 import { drafts, leaveWriter, leaving, resume, unfinished, write, writers } from "./writing";
@@ -215,13 +215,13 @@ async function showRest(at: Named, found: Promise<void>, leave = true): Promise<
 }
 
 async function readMessage(id: Id): Promise<void> {
-  if (await readRow(id)) {
+  const isThere = await readRow(id);
+  if (reading.value !== id) return; // the person reads another
+  if (isThere) {
     const index = list.value.ids.indexOf(id);
     if (index >= 0) cursor.value = index;
-    if (reading.value === id) await open(id);
-    return;
+    return open(id);
   }
-  if (reading.value !== id) return;
   reading.value = null;
   say(online.value ? t("unknownAddress") : t("cannotReach"));
 }
@@ -234,7 +234,10 @@ async function openWriter(address: string, found: Promise<void>): Promise<void> 
     while (leaving.value.size > 0) await new Promise((done) => setTimeout(done, 50)); // it may be being saved
     const here = unfinished.value.find((k) => k.draft.address === address);
     if (here) resume(here);
-    else if (!(await drafts().then((m) => m.writeDraft(address), () => false))) say(online.value ? t("unknownAddress") : t("cannotReach"));
+    else if (!(await drafts().then((m) => m.writeDraft(address), () => !(outdated.value = true)))) {
+      if (outdated.value) return; // the address keeps the draft, for the page that is loaded anew
+      say(online.value ? t("unknownAddress") : t("cannotReach"));
+    }
   }
   if (sought !== address) return;
   sought = "";
