@@ -616,11 +616,12 @@ test("words that are typed before the writer is there are written in it, and are
     await page.keyboard.press("Backspace");
     await page.keyboard.press("Delete");
     await page.keyboard.press("Enter");
+    await page.keyboard.press("Enter");
     await page.keyboard.type("Bye");
     go();
     await page.waitForSelector(".writer .ProseMirror p:has-text('Bye')");
     await page.keyboard.type(" now");
-    assert.deepEqual((await page.locator(".writer .ProseMirror > p").allTextContents()).slice(0, 2), ["See #1; eat!", "Bye now"]);
+    assert.deepEqual((await page.locator(".writer .ProseMirror > p").allTextContents()).slice(0, 3), ["See #1; eat!", "", "Bye now"]);
     assert.match(await page.textContent(".writer .token"), key === "c" ? /bob/iu : /x@other/u);
     assert.equal(await page.inputValue(".writer .subject input"), key === "c" ? "Told early" : "Re: Typed over 2");
     await counts(page.locator(".row:has-text('Typed over')"), 2); // nothing was archived, deleted or sorted out

@@ -2,6 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { splitBlock } from "prosemirror-commands";
 import type { Id } from "../jmap/types";
 import { Offline, Refused, SignedOut } from "../jmap/client";
 import { identities, outgoing } from "../state/outgoing";
@@ -131,7 +132,11 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
       },
       (w: string) => {
         e.view.focus();
-        if (w) e.view.pasteText(w);
+        // A paste of text has no blank lines.
+        for (const [n, line] of w.split("\n").entries()) {
+          if (n > 0) splitBlock(e.view.state, e.view.dispatch);
+          if (line) e.view.dispatch(e.view.state.tr.insertText(line));
+        }
       },
     ].slice(d.to.length > 0 ? 2 : 0);
     words.forEach((w, i) => fields[Math.min(i, fields.length - 1)]!(w));
