@@ -559,6 +559,69 @@ test("each row is in a list once, and none is missing, where two windows meet wh
   assert.deepEqual(page.wrong, []);
 });
 
+test("a list is read to its end once, and shown to its end, while removals wait: of its messages, and of those of another folder", async () => {
+  const [{ created: { f: { id }, g: { id: other } } }] = await jmap(me, ["Mailbox/set", { create: { f: { name: "Has an end" }, g: { name: "Elsewhere" } } }]);
+  const letter = (n, id) => ({ mailboxIds: { [id]: true }, keywords: { $seen: true }, subject: `End ${n}`, receivedAt: new Date(Date.UTC(2026, 0, 2) - n * 60_000).toISOString().replace(".000", ""), bodyValues: { t: { value: "x" } }, textBody: [{ partId: "t", type: "text/plain" }] });
+  const write = (from, to, id) => jmap(me, ["Email/set", { create: Object.fromEntries(Array.from({ length: to - from + 1 }, (_, n) => [`e${n}`, letter(from + n, id)])) }]);
+  await write(1, 60, id);
+  await write(201, 205, other);
+  const page = await open({ worker: false });
+  await signInAt(page, "/mail/Has an end", ".row .subject", me);
+  await refuse(page, '"Email/set"', 429, { "Retry-After": "600" });
+  const questions = [];
+  page.on("request", (r) => (r.postData() ?? "").includes(`"inMailbox":"${id}"`) && questions.push(r.postData()));
+  const ofFirst = () => questions.filter((q) => q.includes('"position":0,')).length;
+  /** The list ends with a message, and has so many rows. */
+  const ends = async (n, rows) => {
+    const end = page.locator(".list .scroll");
+    await until(async () => {
+      await end.evaluate((e) => (e.scrollTop = e.scrollHeight));
+      return row(page, `End ${n}`).isVisible();
+    });
+    const before = questions.length;
+    await page.waitForTimeout(1000);
+    assert.ok(questions.length - before <= 3, `${questions.length - before} questions in a second`);
+    assert.equal(await page.getAttribute(".rows", "aria-rowcount"), `${rows}`);
+    assert.equal(await row(page, `End ${n}`).getAttribute("aria-rowindex"), `${rows}`);
+    await end.evaluate((e) => (e.scrollTop = 0));
+    await row(page, "End 2").waitFor();
+  };
+  await page.keyboard.press("#"); // the first one
+  await page.waitForSelector(".banner:has-text('come again later')");
+  await write(61, 61, id);
+  await ends(61, 60);
+  await page.click(".folder:has-text('Elsewhere')");
+  for (let left = 5; left > 0; left--) {
+    await counts(page.locator(".row:has-text('End 20')"), left);
+    await page.keyboard.press("#");
+  }
+  await write(62, 64, id);
+  await page.click(".folder:has-text('Has an end')");
+  await ends(64, 63);
+  await write(65, 70, id); // more than the first window is read with
+  await page.waitForSelector(".rows[aria-rowcount='70']"); // where it ends is known from the second
+  const before = ofFirst();
+  assert.ok(before > 0);
+  await ends(70, 69);
+  assert.equal(ofFirst(), before);
+  await page.evaluate(() => {
+    window.totals = [];
+    const rows = document.querySelector(".rows");
+    new MutationObserver(() => window.totals.push(rows.getAttribute("aria-rowcount"))).observe(rows, { attributeFilter: ["aria-rowcount"] });
+  });
+  const [{ ids }] = await jmap(me, ["Email/query", { filter: { inMailbox: id }, sort: [{ property: "receivedAt", isAscending: false }] }]);
+  for (const [n, seen] of [[1, "End 2"], [ids.length - 1, "End 70"]]) { // the first window is read, then both are
+    if (n > 1) await page.locator(".list .scroll").evaluate((e) => (e.scrollTop = e.scrollHeight));
+    await row(page, seen).waitFor();
+    const read = answered(page, `"inMailbox":"${id}"`);
+    await jmap(me, ["Email/set", { update: { [ids[n]]: { "keywords/$flagged": true } } }]);
+    await read;
+    await ends(70, 69);
+  }
+  assert.deepEqual(await page.evaluate(() => window.totals), []);
+  assert.deepEqual(page.wrong, []);
+});
+
 test("an answer that comes behind that of a later question is not shown: calendars, and invitations that wait", async () => {
   const soon = (days) => `${new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)}T09:00:00`;
   const guest = (email, more) => ({ "@type": "Participant", email, sendTo: { imip: `mailto:${email}` }, roles: { attendee: true }, ...more });

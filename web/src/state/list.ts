@@ -45,6 +45,8 @@ const keptBodies = 50;
 let showing: AbortController | null = null;
 /** The place whose list is one that the server answered. */
 let answered: Place | null = null;
+/** The last of its answers: the server's number of entries, the messages that were taken away then, and the total that was shown. */
+let last = { whole: 0, removed: "", total: 0 };
 
 /** Shows a place: the kept rows at once, then the answer of the server. */
 export async function show(where: Place): Promise<void> {
@@ -86,11 +88,12 @@ export async function loadWindow(position: number, again = false): Promise<void>
   await loadWindows([from], () => false, again);
 }
 
-/** A window as the server answered it. */
+/** A window as the server answered it. isEnd: the answer reached the end of the list. */
 interface Window {
   from: number;
   ids: Id[];
   total: number;
+  isEnd: boolean;
 }
 
 /**
@@ -109,10 +112,10 @@ export async function loadWindows(froms: number[], moved: () => boolean, again: 
   const isLast = () => place.value === where && list_.some((from) => (taken.get(keyOf(where, from)) ?? 0) < mine);
   try {
     const done = await attempt(async () => {
-      const { answers, gone, since } = await readWindows(where, list_);
+      const read = await readWindows(where, list_);
       const newer = place.value === where ? list_.filter((from) => (taken.get(keyOf(where, from)) ?? 0) < mine) : [];
       for (const from of newer) taken.set(keyOf(where, from), mine);
-      if (newer.length > 0) takeWindows(where, newer, gone, answers, since, (now) => moved() || now !== total);
+      if (newer.length > 0) takeWindows(where, newer, read, moved(), total);
       return true;
     });
     if (!done && isLast()) await showKept(where);
@@ -137,8 +140,15 @@ export function noteMove(): void {
 /** The most reads of windows that changed while they were read. */
 const mostReads = 4;
 
+/** Answers for windows, the messages that were taken away when they were asked for, and the changes that they may not have. */
+interface Read {
+  answers: Answers;
+  gone: Set<Id>;
+  since: Change[];
+}
+
 /** Reads windows until the person moves nothing meanwhile: an older answer would bring back what was taken away. */
-async function readWindows(where: Place, froms: number[]): Promise<{ answers: Answers; gone: Set<Id>; since: Change[] }> {
+async function readWindows(where: Place, froms: number[]): Promise<Read> {
   for (let reads = 1; ; reads++) {
     const before = moves;
     const gone = takenAway(where);
@@ -172,34 +182,45 @@ function windowCalls(where: Place, from: number, limit: number): Call[] {
 function windowOf(answers: Answers, from: number, gone: Set<Id>, before: Set<Id | undefined>): Window {
   const answer = answers.get(`q${from}`)!;
   const found = answer["ids"] as Id[];
-  const ids = found.filter((id) => !gone.has(id) && !before.has(id)).slice(0, windowSize);
-  const isEnd = gone.size > 0 && found.length < limitOf(gone) && (ids.length > 0 || from === 0);
-  return { from, ids, total: isEnd ? from + ids.length : Math.max(from + ids.length, (answer["total"] as number) - (gone.size > mostGone ? gone.size : 0)) };
+  const whole = answer["total"] as number;
+  const shown = found.filter((id) => !gone.has(id) && !before.has(id));
+  const ids = shown.slice(0, windowSize);
+  const isEnd = gone.size > 0 && from + found.length >= whole && (found.length > 0 || from === 0);
+  const least = found.length > 0 ? from + ids.length : 0;
+  return { from, ids, isEnd, total: isEnd ? from + shown.length : Math.max(least, whole - (gone.size > mostGone ? gone.size : 0)) };
 }
 
-/** Shows windows that were read, all at once: no row is drawn where it was while others are where they are now. */
-function takeWindows(where: Place, froms: number[], gone: Set<Id>, answers: Answers, since: Change[], moved: (total: number) => boolean): void {
+/**
+ * Shows windows that were read, all at once: no row is drawn where it was while others are where they are now. before: the total that was
+ * shown when they were asked for.
+ */
+function takeWindows(where: Place, froms: number[], { answers, gone, since }: Read, moved: boolean, before: number): void {
   const known = list.value.mailbox === where.mailbox && list.value.search === where.search && list.value.view === where.view ? list.value.ids : [];
   const at = new Map<number, Id>();
   const windows = froms.map((from) => {
     // While messages are removed that the server still has, its window begins with rows that are shown before it.
-    const before = new Set<Id | undefined>(at.values());
-    for (let i = from - gone.size; i < from; i++) before.add(at.get(i) ?? known[i]);
-    const w = windowOf(answers, from, gone, before);
+    const ahead = new Set<Id | undefined>(at.values());
+    for (let i = from - gone.size; i < from; i++) ahead.add(at.get(i) ?? known[i]);
+    const w = windowOf(answers, from, gone, ahead);
     w.ids.forEach((id, i) => at.set(from + i, id));
     return w;
   });
-  const total = Math.max(...windows.map((w) => w.total));
+  const whole = Math.max(...froms.map((from) => answers.get(`q${from}`)!["total"] as number));
+  const removed = [...gone].join();
+  // Only the end of a list tells how many of the removed messages are in it: other windows keep its total until something changes.
+  const isSame = answered === where && last.whole === whole && last.removed === removed && last.total === list.value.total;
+  const total = windows.find((w) => w.isEnd)?.total ?? (isSame && gone.size > 0 ? list.value.total : Math.max(...windows.map((w) => w.total)));
   const isRead = (i: number) => windows.some((w) => i >= w.from && i < w.from + windowSize);
   // These ids have moved here from other positions.
   const here = new Set(at.values());
   answered = where;
+  last = { whole, removed, total };
   batch(() => {
     for (const w of windows) {
       takeRows(answers.get(`g${w.from}`)!["list"] as Row[], since);
       takeThreads(answers.get(`t${w.from}`)!["list"] as { id: Id; emailIds: Id[] }[]);
     }
-    const forget = moved(total);
+    const forget = moved || (!isSame && total !== before);
     const next = Array.from({ length: total }, (_, i) => {
       if (isRead(i)) return at.get(i);
       const id = forget ? undefined : known[i];
