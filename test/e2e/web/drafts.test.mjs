@@ -152,7 +152,7 @@ async function takesDrafts(page, is) {
   return how;
 }
 
-test("a writer that is closed twice saves once: the message that is gone on with is one draft, and its writer stays", async () => {
+test("a writer that is closed twice saves once: the message that is gone on with is one draft, and its writer stays", inChromium("bodies of requests"), async () => {
   const page = await open({ worker: false });
   await signIn(page, "bob");
   const drafts = await takesDrafts(page, "lost");
@@ -174,7 +174,7 @@ test("a writer that is closed twice saves once: the message that is gone on with
   assert.deepEqual(page.wrong, []);
 });
 
-test("words that are typed for a writer that does not come are written in no other message", async () => {
+test("words that are typed for a writer that does not come are written in no other message", inChromium("bodies of requests"), async () => {
   await deliver("x@other.example", "bob@example.com", "From: x@other.example\nTo: bob@example.com\nSubject: Never read\nMessage-ID: <neverread@other.example>\n\nWords.\n");
   const page = await open({ worker: false });
   page.on("dialog", (d) => void d.accept());
@@ -203,7 +203,7 @@ test("words that are typed for a writer that does not come are written in no oth
   assert.deepEqual(page.wrong, []);
 });
 
-test("while a writer is waited for a menu has its keys, and Escape gives the page its own again", async () => {
+test("while a writer is waited for a menu has its keys, and Escape gives the page its own again", inChromium("bodies of requests"), async () => {
   const mail = (n) => `From: x@other.example\nTo: bob@example.com\nSubject: Awaited ${n}\nMessage-ID: <awaited${n}@other.example>\n\nWords.\n`;
   for (const n of [1, 2]) await deliver("x@other.example", "bob@example.com", mail(n));
   const page = await open({ worker: false });
@@ -255,10 +255,10 @@ test("the address of a draft that the page has not the parts for asks to load it
   await page.waitForSelector(".writer .ProseMirror:has-text('Words')");
   await page.click(".writer [aria-label='Discard draft']");
   await page.waitForSelector(".writer", { state: "detached" });
-  assert.deepEqual(page.wrong, []);
+  assert.deepEqual(page.wrong.filter((w) => !/Loading module/.test(w)), []);
 });
 
-test("the cursor stays with the message that is read when another, which the address named, comes late", async () => {
+test("the cursor stays with the message that is read when another, which the address named, comes late", inChromium("bodies of requests"), async () => {
   const deliverNamed = (subject) => deliver("x@other.example", "bob@example.com", `From: x@other.example\nTo: bob@example.com\nSubject: ${subject}\nMessage-ID: <${subject.replaceAll(" ", "")}@other.example>\n\nWords.\n`);
   await deliverNamed("Read meanwhile");
   const [boxes] = await jmap("bob", ["Mailbox/get", { ids: null }]);

@@ -102,13 +102,14 @@ test("offline in the middle of 100,000 the server is not asked over and over, an
   const page = await open();
   await signIn(page, "many");
   await right(page, 0, 10);
-  let asked = 0;
+  const asked = [];
   await page.context().setOffline(true);
-  page.on("requestfailed", () => asked++);
+  page.on("requestfailed", (r) => asked.push(r.url()));
   await jump(page, 30_000 * rowHeight);
   await page.waitForSelector(".banner:has-text('No connection')");
   await page.waitForTimeout(1500); // what would be asked over and over is asked hundreds of times meanwhile
-  assert.ok(asked < 20, `${asked} requests`);
+  // Parts of the client that were under way when the network went are asked for once or twice each.
+  assert.ok(asked.filter((url) => url.endsWith("/jmap/api")).length < 20, asked.join("\n"));
   await page.context().setOffline(false);
   await right(page, 30_000, 30_008);
 });
