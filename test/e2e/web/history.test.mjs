@@ -242,6 +242,7 @@ test("signing in and a lost network keep the address", inChromium("offline"), as
   await page.click("button.primary");
   await title(page, "Sent");
   await page.waitForSelector("dialog >> text=Language");
+  await kept(page); // what a page that goes has not kept of this folder is not kept by the next one
   await page.goto(`${base}/mail/inbox`);
   await page.locator(".row .subject").first().click();
   await page.waitForSelector(".reader h1");
