@@ -52,10 +52,8 @@ func (g *signatures) of(id note.UNID) *signature {
 // if signing fails.
 func (s *signer) sign(ctx context.Context, c *consignment) {
 	c.signed = true
-	signs := s.opt.Signer != nil && !c.entry.Unsigned
-	seals := s.opt.Sealer != nil && c.entry.Checker != ""
 	switch {
-	case !signs && !seals:
+	case !s.signs(c) && !s.seals(c):
 		return // without a place, which another signature may need
 	case c.fitted:
 		c.message.Prefix = s.fields(ctx, c)
@@ -76,10 +74,16 @@ func (s *signer) fields(ctx context.Context, c *consignment) []byte {
 	return append(s.sealed(ctx, c, h), h...)
 }
 
-// signed returns the DKIM signatures of the author's domain. Unauthenticated mail with a local author is not signed
-// when it is forwarded, because the signature would vouch for the author.
+// signs reports whether a message may be signed. Unauthenticated mail with a local author is not signed when it is
+// forwarded, because the signature would vouch for the author.
+func (s *signer) signs(c *consignment) bool { return s.opt.Signer != nil && !c.entry.Unsigned }
+
+// seals reports whether a message is sealed: a forwarded one from outside.
+func (s *signer) seals(c *consignment) bool { return s.opt.Sealer != nil && c.entry.Checker != "" }
+
+// signed returns the DKIM signatures of the author's domain.
 func (s *signer) signed(ctx context.Context, c *consignment) []byte {
-	if s.opt.Signer == nil || c.entry.Unsigned {
+	if !s.signs(c) {
 		return nil
 	}
 	data := c.message.Data
@@ -107,7 +111,7 @@ func (s *signer) signed(ctx context.Context, c *consignment) []byte {
 // verification to the next server. The sealing domain is that of the envelope sender, which is local after SRS or for a
 // list. For a null sender it is the first local domain.
 func (s *signer) sealed(ctx context.Context, c *consignment, fields []byte) []byte {
-	if s.opt.Sealer == nil || c.entry.Checker == "" {
+	if !s.seals(c) {
 		return nil
 	}
 	domain := c.message.From.Domain

@@ -11,6 +11,7 @@ import (
 
 	"doublet/directory"
 	"doublet/mail/outbound/sink"
+	"doublet/mail/queue"
 	"doublet/note"
 )
 
@@ -64,6 +65,28 @@ func TestSignsOnce(t *testing.T) {
 		if !strings.HasPrefix(m.Data, "DKIM-Signature: n1\r\n") {
 			t.Errorf("%.60s", m.Data)
 		}
+	}
+}
+
+// TestKeptSignatures checks that messages without a signature take no place of one that is cached.
+func TestKeptSignatures(t *testing.T) {
+	t.Parallel()
+	g := &forger{}
+	f := openFar(t, Options{Signer: g}, sink.Options{})
+	s := &signer{dir: f.people, env: f.fix.Env, opt: &Options{Signer: g}}
+	sign := func(id note.UNID, unsigned bool) {
+		c := &consignment{entry: &queue.Entry{ID: id, Unsigned: unsigned}}
+		c.message.Data = []byte("From: eve@far.example\r\n\r\nHello, world.\r\n")
+		s.sign(bg, c)
+	}
+	signed := note.UNID{1}
+	sign(signed, false)
+	for i := range keptSignatures {
+		sign(note.UNID{2, byte(i), byte(i >> 8)}, true)
+	}
+	sign(signed, false)
+	if g.made.Load() != 1 {
+		t.Errorf("%d signatures", g.made.Load())
 	}
 }
 
