@@ -438,15 +438,15 @@ func TestMeanIntervals(t *testing.T) {
 	run := func(f float64) *record.Run {
 		return made("x", []int{100, 200}, func(n int) float64 { return linear(n) * f })
 	}
-	tables, err := Compare([]*record.Run{run(1), run(1.2)}, []*record.Run{run(1)}, false)
+	tables, err := Compare([]*record.Run{run(1), run(1.02)}, []*record.Run{run(1)}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := NewSeries(tables)
 	lines := s.Figures[slices.IndexFunc(s.Figures, func(c *Chart) bool { return c.Title == "Average response" })].Lines
-	// Two values a fifth of the smaller apart: half their distance times 12.706, which is t with one degree of freedom.
+	// Two values a fiftieth of the smaller apart: half their distance times 12.706, t with one degree of freedom.
 	a, b := lines[0].Points[1], lines[1].Points[1]
-	if half := 12.706 * a.Y / 11; math.Abs(a.High-a.Y-half) > half/50 || math.Abs(a.Y-a.Low-half) > half/50 {
+	if half := 12.706 * a.Y / 101; math.Abs(a.High-a.Y-half) > half/50 || math.Abs(a.Y-a.Low-half) > half/50 {
 		t.Errorf("%+v", a)
 	}
 	if !math.IsNaN(b.Low) || !math.IsNaN(b.High) || strings.Count(string(s.Figures[0].SVG()), "NaN") > 0 {

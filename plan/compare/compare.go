@@ -272,7 +272,6 @@ func rowOf(legs []Leg, users int, resource string) (row Row, lacking []string) {
 			continue
 		}
 		mean := estimate.Mean(values)
-		mean.Low = max(0, mean.Low)
 		c := Cell{Value: mean.Value, Repeats: len(values)}
 		if len(values) > 1 {
 			c.Interval = &mean

@@ -12,7 +12,8 @@ import (
 // Confidence is the probability that an interval covers the true value.
 const Confidence = 0.95
 
-// Mean returns the mean of values and the bounds of its interval (Student's t). The bounds are NaN for one value.
+// Mean returns the mean of values and the bounds of its interval (Student's t). The bounds are NaN for one value. No
+// value may be below 0, as of times, rates and resources, and so no bound is.
 func Mean(values []float64) (mean, low, high float64) {
 	mean = stat.Mean(values, nil)
 	if len(values) < 2 {
@@ -21,7 +22,7 @@ func Mean(values []float64) (mean, low, high float64) {
 	n := float64(len(values))
 	t := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile((1 + Confidence) / 2)
 	half := t * math.Sqrt(stat.Variance(values, nil)/n)
-	return mean, mean - half, mean + half
+	return mean, max(0, mean-half), mean + half
 }
 
 // Quotient returns mean(b)/mean(a) and the bounds of its interval, by the delta method with the degrees of freedom of

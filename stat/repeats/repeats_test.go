@@ -48,6 +48,9 @@ func TestMean(t *testing.T) {
 	if half := 4.3027 / math.Sqrt(3); mean != 10 || math.Abs(high-10-half) > 1e-3 || math.Abs(10-low-half) > 1e-3 {
 		t.Errorf("%g, %g to %g", mean, low, high)
 	}
+	if mean, low, high := Mean([]float64{10, 12}); mean != 11 || low != 0 || high < 20 {
+		t.Errorf("an interval over 0: %g, %g to %g", mean, low, high)
+	}
 	if mean, low, high := Mean([]float64{5, 5}); mean != 5 || low != 5 || high != 5 {
 		t.Errorf("without any noise: %g, %g to %g", mean, low, high)
 	}
