@@ -11,6 +11,7 @@ import { barriers, browser, freePort, open } from "./world.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "doublet-openid-"));
 const at = `http://localhost:${await freePort()}`;
+const groups = `${at}/admin/#/groups`;
 const issuer = `http://127.0.0.1:${await freePort()}`;
 const secret = "s3cret with blanks & more";
 writeFileSync(join(folder, "secret"), `${secret}\n`);
@@ -102,6 +103,22 @@ test("somebody who cancels at the provider may sign in otherwise", async () => {
   await page.waitForSelector("input[name=password]");
 });
 
+/** Signs somebody in at the provider, into the groups of the administration. */
+async function intoGroups(page, login, keep = false) {
+  await page.goto(groups);
+  if (keep) await page.check("input[name=keep]");
+  await page.click("button:has-text('Sign in with Town hall')");
+  await atTheProvider(page, login);
+  await page.waitForURL(groups);
+}
+
+/** Adds a group, which may ask for a fresh sign-in first. */
+async function add(page, group) {
+  await page.click("text=Add a group");
+  await page.fill("dialog input[name=name]", group);
+  await page.click("dialog button:has-text('Add')");
+}
+
 /** The cookie of the session, which a browser keeps when it is closed if it has a time to expire. */
 async function sessionOf(page) {
   const cookie = (await page.context().cookies(at)).find((c) => c.name === "doublet");
@@ -110,14 +127,8 @@ async function sessionOf(page) {
 
 test("an administrator who signed in at the provider, which does not say when, enters their password here before they change something, and stays signed in", async () => {
   const page = await fresh();
-  await page.goto(`${at}/admin/#/groups`);
-  await page.check("input[name=keep]");
-  await page.click("button:has-text('Sign in with Town hall')");
-  await atTheProvider(page, "alice");
-  await page.waitForURL(`${at}/admin/#/groups`);
-  await page.click("text=Add a group");
-  await page.fill("dialog input[name=name]", "Builders");
-  await page.click("dialog button:has-text('Add')");
+  await intoGroups(page, "alice", true);
+  await add(page, "Builders");
   const before = await sessionOf(page);
   await page.fill("dialog input[name=password]", "wrong");
   await page.click("dialog button:has-text('Sign in')");
@@ -135,13 +146,8 @@ test("an administrator who signed in at the provider, which does not say when, e
 
 test("a page does nothing with the session of somebody else who signed in on another one", async () => {
   const page = await fresh();
-  await page.goto(`${at}/admin/#/groups`);
-  await page.click("button:has-text('Sign in with Town hall')");
-  await atTheProvider(page, "alice");
-  await page.waitForURL(`${at}/admin/#/groups`);
-  await page.click("text=Add a group");
-  await page.fill("dialog input[name=name]", "Fitters");
-  await page.click("dialog button:has-text('Add')");
+  await intoGroups(page, "alice");
+  await add(page, "Fitters");
   await page.locator("dialog input[name=password]").waitFor();
   await page.evaluate((body) => fetch("/auth/sign-in", { method: "POST", headers: { "Content-Type": "application/json" }, body }), JSON.stringify({ user: "bob", password: "demo" }));
   const sent = [];
@@ -171,14 +177,8 @@ test("an administrator who has a passkey and no password here confirms with it b
   await page.locator(".passkeys .device").waitFor();
   cli(["password", "pia"], "\n"); // she has none from now on
 
-  await page.goto(`${at}/admin/#/groups`);
-  await page.check("input[name=keep]");
-  await page.click("button:has-text('Sign in with Town hall')");
-  await atTheProvider(page, "pia");
-  await page.waitForURL(`${at}/admin/#/groups`);
-  await page.click("text=Add a group");
-  await page.fill("dialog input[name=name]", "Painters");
-  await page.click("dialog button:has-text('Add')");
+  await intoGroups(page, "pia", true);
+  await add(page, "Painters");
   const passkey = page.locator("dialog button:has-text('Use a passkey')");
   await passkey.waitFor();
   await page.locator("dialog button:has-text('Sign in again with Town hall')").waitFor();
@@ -198,21 +198,12 @@ test("an administrator who has a passkey and no password here confirms with it b
   assert.equal((await page.evaluate(async () => (await fetch("/auth/sessions")).json())).length, 1);
 });
 
-test("an administrator who has no password here signs in again at the provider before they change something", async () => {
+test("an administrator without a password here signs in again at the provider before a change", async () => {
   execFileSync(process.env.DOUBLET, ["user", "add", "Olga Okonkwo", "--short", "olga", "--role", "Admin", "--data", join(folder, "data")], { stdio: "ignore" });
   const page = await fresh();
-  const here = `${at}/admin/#/groups`;
-  const add = async (group) => {
-    await page.click("text=Add a group");
-    await page.fill("dialog input[name=name]", group);
-    await page.click("dialog button:has-text('Add')");
-  };
   const again = page.locator("dialog button:has-text('Sign in again with Town hall')");
-  await page.goto(here);
-  await page.click("button:has-text('Sign in with Town hall')");
-  await atTheProvider(page, "olga");
-  await page.waitForURL(here);
-  await add("Gardeners"); // the provider does not say when she signed in
+  await intoGroups(page, "olga");
+  await add(page, "Gardeners"); // the provider does not say when she signed in
   await again.waitFor();
   assert.equal(await page.locator("dialog input[type=password]").count(), 0);
   assert.deepEqual(await barriers(page), []);
@@ -221,12 +212,12 @@ test("an administrator who has no password here signs in again at the provider b
   await atTheProvider(page, "bob");
   await page.waitForSelector("text=You signed in as another person");
   await page.click("a:has-text('Continue')");
-  await page.waitForURL(here);
-  await add("Gardeners");
+  await page.waitForURL(groups);
+  await add(page, "Gardeners");
   await again.click();
   await atTheProvider(page, "olga");
-  await page.waitForURL(here);
-  await add("Gardeners");
+  await page.waitForURL(groups);
+  await add(page, "Gardeners");
   await page.locator(".toast", { hasText: "Gardeners" }).waitFor();
   assert.equal(await again.count(), 0);
   const who = await page.evaluate(async () => (await fetch("/auth/session")).json());
