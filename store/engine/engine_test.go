@@ -77,7 +77,7 @@ func TestDiskUsage(t *testing.T) {
 	}
 }
 
-// silent takes what the engine says of its work.
+// silent drops the log messages of an engine.
 type silent struct{}
 
 func (silent) Infof(string, ...any)              {}
