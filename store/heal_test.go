@@ -156,6 +156,35 @@ func TestDamagedCopy(t *testing.T) {
 	m.must(m.s.Close())
 }
 
+// TestDoubtedCopy damages a segment whose copy cannot be found when it is to be evicted, and then can. The segment is
+// healed from it.
+func TestDoubtedCopy(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := withCopies(t)
+	m.must(m.s.Close())
+	m.reopen(nil)
+	list, err := m.place.List(ctx, "")
+	m.must(err)
+	name := list[0].Name
+	content, err := m.place.Get(ctx, name, list[0].Size)
+	m.must(err)
+	m.damage([]uint64{1})
+	m.must(errors.Join(m.place.Remove(ctx, name), m.s.ShipSegments(ctx)))
+	if sum := m.s.tiers.totals(); sum.copies != 3 || sum.lag == 0 {
+		t.Errorf("%+v", sum)
+	}
+	m.must(errors.Join(m.place.Put(ctx, name, content), m.s.ShipSegments(ctx)))
+	if sum := m.s.tiers.totals(); sum.healed != 1 || sum.lag != 0 {
+		t.Errorf("%+v", sum)
+	}
+	if n := m.s.Objects().Stats().Away; n != 3 {
+		t.Errorf("%d segments were evicted", n)
+	}
+	m.readAll()
+	m.must(m.s.Close())
+}
+
 // TestHealBeforeCopying damages segments after a restore, when only the copies of the old incarnation are whole. They
 // are healed before new copies are written, also those that nobody has read.
 func TestHealBeforeCopying(t *testing.T) {

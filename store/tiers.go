@@ -83,6 +83,9 @@ type tiers struct {
 	removed map[uint64]bool
 	// damaged holds the segments whose files are damaged. The pass that runs, or the next one, heals them.
 	damaged map[uint64]bool
+	// lost holds the segments whose copies did not pass a check. The next pass writes them again. Their rows stay: the
+	// check may have read wrong bytes of a copy that is whole, and it may be all that is left of a damaged file.
+	lost map[uint64]bool
 	// healed counts the files that were replaced by their copies.
 	healed uint64
 	// failures counts the passes that failed.
@@ -91,7 +94,8 @@ type tiers struct {
 
 // load reads the rows. A row that cannot be read is logged: its segment is then missing like one whose file is lost.
 func (t *tiers) load() error {
-	t.rows, t.removed, t.damaged = map[uint64]layout.Copy{}, map[uint64]bool{}, map[uint64]bool{}
+	t.rows, t.removed = map[uint64]layout.Copy{}, map[uint64]bool{}
+	t.damaged, t.lost = map[uint64]bool{}, map[uint64]bool{}
 	err := scan(t.eng, layout.Key(layout.SpaceTier), func(k, v []byte) error {
 		c, err := layout.ReadCopy(v)
 		if err != nil || len(k) != len(layout.CopyKey(0)) {
@@ -300,10 +304,17 @@ func (t *tiers) clean(ctx context.Context) (failed error) {
 	return failed
 }
 
-// copied reports whether a segment has a copy of this incarnation.
+// copied reports whether a segment has a copy of this incarnation that is not known to be lost.
 func (t *tiers) copied(seg object.SegmentInfo) bool {
-	c, ok := t.row(seg.ID)
-	return ok && !c.Gone && c.Incarnation == t.incarnation && c.Size == seg.Size
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.hasCopy(seg)
+}
+
+// hasCopy is copied for a caller that holds mu.
+func (t *tiers) hasCopy(seg object.SegmentInfo) bool {
+	c, ok := t.rows[seg.ID]
+	return ok && !c.Gone && c.Incarnation == t.incarnation && c.Size == seg.Size && !t.lost[seg.ID]
 }
 
 // ship copies a segment. One that is damaged is healed first: it must not take the place of an older copy, which may be
@@ -342,15 +353,16 @@ func (t *tiers) copyName(id uint64, c *layout.Copy) string {
 }
 
 // send writes the copy of a segment. Before, it records that the copy may exist, so that one that was interrupted is
-// removed if its segment is. The row of a copy of another incarnation stays until the new copy is complete, so that the
-// old one can be read until then. clean then finds the new one by its name.
+// removed if its segment is, and one that is written over is not taken for whole. The row of a copy of another
+// incarnation stays until the new copy is complete, so that the old one can be read until then. clean then finds the
+// new one by its name.
 func (t *tiers) send(ctx context.Context, seg object.SegmentInfo, from object.Source) (layout.Copy, error) {
 	c := layout.Copy{Incarnation: t.incarnation, Stored: seg.Size, Size: seg.Size, Gone: true}
 	if _, err := from.ReadAt(c.Head[:], 0); err != nil {
 		return c, err
 	}
 	c.Name = t.copyName(seg.ID, &c)
-	if old, ok := t.row(seg.ID); !ok || old.Gone || old.Size != seg.Size {
+	if old, ok := t.row(seg.ID); !ok || old.Gone || old.Size != seg.Size || old.Incarnation == t.incarnation {
 		if err := t.record(seg.ID, c); err != nil {
 			return c, err
 		}
@@ -364,6 +376,7 @@ func (t *tiers) send(ctx context.Context, seg object.SegmentInfo, from object.So
 func (t *tiers) record(id uint64, c layout.Copy) error {
 	t.mu.Lock()
 	c.Gone = c.Gone || t.removed[id]
+	delete(t.lost, id)
 	err := t.put(id, c)
 	t.mu.Unlock()
 	if err == nil {
@@ -436,8 +449,11 @@ func (t *tiers) evict(ctx context.Context) (failed error) {
 func (t *tiers) evictOne(ctx context.Context, id uint64) (done bool, err error) {
 	c, _ := t.row(id)
 	if err := t.away.Check(ctx, &c); errors.Is(err, object.ErrLost) {
-		t.log.Error("the copy of a segment is lost, it is written again", "segment", id, "err", err)
-		return false, t.drop(id)
+		t.log.Error("the copy of a segment did not pass its check, it is written again", "segment", id, "err", err)
+		t.mu.Lock()
+		t.lost[id] = true
+		t.mu.Unlock()
+		return false, nil
 	} else if err != nil {
 		return false, err
 	}

@@ -264,8 +264,9 @@ func (m *tierModel) upkeep(may bool) {
 	if !may {
 		m.must(errors.Join(ship, rewrite))
 	}
-	if rewrite != nil && !errors.Is(rewrite, object.ErrAway) && !errors.Is(rewrite, object.ErrDamaged) {
-		m.t.Fatal(rewrite)
+	away := errors.Is(rewrite, ErrAway) || errors.Is(rewrite, object.ErrAway)
+	if !away && !errors.Is(rewrite, object.ErrDamaged) {
+		m.must(rewrite)
 	}
 }
 

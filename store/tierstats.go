@@ -20,7 +20,7 @@ func (t *tiers) totals() (sum totals) {
 		}
 	}
 	for _, seg := range segments {
-		if c, ok := t.rows[seg.ID]; seg.Sealed && (!ok || c.Gone || c.Incarnation != t.incarnation) {
+		if seg.Sealed && !t.hasCopy(seg) {
 			sum.lag += float64(seg.Size)
 		}
 	}
