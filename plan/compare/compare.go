@@ -216,8 +216,8 @@ func together(legs []Leg) (all []point.Point) {
 	return all
 }
 
-// differences refuses legs of other speeds, and marks other processors, workloads and servers, and what the points are
-// marked with.
+// differences refuses legs of other speeds, and marks other processors, guests, workloads and servers, and what the
+// points are marked with.
 func (r *Report) differences(legs []Leg) error {
 	all := together(legs)
 	marks := make([][]string, len(legs))
@@ -244,6 +244,9 @@ func (r *Report) differences(legs []Leg) error {
 	}
 	if err := point.Same(all, "processors", processors); err != nil {
 		r.mark("the configurations have other numbers of processors: cpu_pct is the share of its own in each")
+	}
+	if err := point.SameGuests(all); err != nil {
+		r.mark("the configurations have other guests or virtual processors, whose cost is part of the change")
 	}
 	return point.Same(all, "speed", func(p *point.Point) float64 { return p.Speed })
 }

@@ -115,7 +115,15 @@ func TestNoDecision(t *testing.T) {
 	if _, err := Legs([]Leg{a, c}); !errors.Is(err, point.ErrPoints) {
 		t.Errorf("guests and none in a leg: %v", err)
 	}
-	c.Points[1].Guests = 0
+	for i := range c.Points {
+		c.Points[i].Workload, c.Points[i].Guests = "", 4
+	}
+	if r, err := Legs([]Leg{a, c}); err != nil || len(r.Marks) != 1 || !strings.Contains(r.Marks[0], "guests") {
+		t.Errorf("other guests in each leg: %v %+v", err, r)
+	}
+	for i := range c.Points {
+		c.Points[i].Guests = 0
+	}
 	c.Points[1].Workload, c.Points[1].Target, c.Points[2].Marks = "", "elsewhere", []string{"window of 30s"}
 	if r, err := Legs([]Leg{a, c}); err != nil || len(r.Marks) != 2 || r.Marks[1] != "c: window of 30s" {
 		t.Errorf("%v %+v", err, r)
