@@ -182,7 +182,7 @@ func TestAsAnother(t *testing.T) {
 	w.must(err)
 	v, f, err := other.Open(w.ctx, "INBOX", false)
 	w.must(err)
-	if f.Unseen != 1 || v.ReadOnly() {
+	if f.Unseen != 1 || v.MayChange() != nil {
 		t.Errorf("%+v", f)
 	}
 	set := mailbox.Set{{Start: 1, Stop: 1}}

@@ -11,8 +11,9 @@ import (
 )
 
 // bin begins the name of the folder of deleted messages that can be recovered. A message is in it with \Deleted set, so
-// that it is in no view, count, query or thread, not even the server's own. The ACL of the folder lets nobody look it
-// up. If two replicas made such a folder each, there are two of them, the other one with a suffix.
+// that it is in no view, count, query or thread, not even the server's own, but for the views of File.Bin. The ACL of
+// the folder lets nobody look it up. If two replicas made such a folder each, there are two of them, the other one with
+// a suffix.
 const bin = Hidden + "recoverable"
 
 // itemHold is the item of the bin that is set while nothing is purged from it.

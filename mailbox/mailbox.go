@@ -113,6 +113,8 @@ type handle struct {
 	svc *Service
 	who note.Who
 	db  note.DatabaseID
+	// bin is set for a handle of File.Bin.
+	bin bool
 }
 
 // namespace knows the folders of a mail file by the names under which the person sees them (RFC 2342).
@@ -169,7 +171,7 @@ type Folder struct {
 }
 
 func (ns *namespace) folder(r *store.Reader, h *layout.Folder) Folder {
-	return Folder{
+	out := Folder{
 		ID: h.Note, UNID: h.UNID, Name: ns.prefix + h.Name, SpecialUse: ns.use(h),
 		Subscribed:  slices.Contains(h.Subscribed, ns.who.Person),
 		UIDValidity: h.UIDValidity, UIDNext: h.UIDNext, Total: h.Total,
@@ -177,6 +179,10 @@ func (ns *namespace) folder(r *store.Reader, h *layout.Folder) Folder {
 		HighestModSeq: uint64(max(h.Mod, 1)), Rights: r.FolderRights(h),
 		Keywords: h.Keywords, inbox: h.Name == Inbox,
 	}
+	if ns.bin {
+		out.Name, out.Rights, out.Deleted = binName(h), note.Lookup|note.Read, 0
+	}
+	return out
 }
 
 // Normalize returns the canonical form of a folder name: NFC, with INBOX in capitals. It returns ErrBadName for a name
@@ -210,10 +216,16 @@ func isControl(c rune) bool {
 }
 
 func (hd *handle) read(ctx context.Context, fn func(*store.Reader) error) error {
+	if hd.bin {
+		return hd.readBin(ctx, fn)
+	}
 	return hd.svc.store.Read(ctx, hd.who, hd.db, fn)
 }
 
 func (hd *handle) update(ctx context.Context, fn func(*store.Writer) error) error {
+	if hd.bin {
+		return ErrRecoverOnly
+	}
 	return hd.svc.store.Update(ctx, hd.who, []note.DatabaseID{hd.db}, func(tx *store.Tx) error {
 		w, err := tx.Home(hd.db)
 		if err != nil {
@@ -227,8 +239,12 @@ func (hd *handle) update(ctx context.Context, fn func(*store.Writer) error) erro
 func (f *File) Folders(ctx context.Context) ([]Folder, error) {
 	var out []Folder
 	err := f.read(ctx, func(r *store.Reader) error {
-		for _, h := range r.Folders() {
-			if ofMail(h) {
+		list := r.Folders()
+		if f.bin {
+			list = f.shownBins(r)
+		}
+		for _, h := range list {
+			if f.bin || ofMail(h) {
 				out = append(out, f.folder(r, h))
 			}
 		}
@@ -276,6 +292,9 @@ func (f *File) Folder(ctx context.Context, name string) (Folder, error) {
 
 // named finds a folder by its name, including the prefix.
 func (ns *namespace) named(r *store.Reader, name string) (*layout.Folder, error) {
+	if ns.bin {
+		return ns.binNamed(r, name)
+	}
 	name, err := ns.local(name)
 	if err != nil {
 		return nil, err

@@ -31,6 +31,7 @@ type Message struct {
 func (m *Message) Flags() Flags {
 	fl := flagsOf(m.row, m.v.folder, m.v.f.who.Person)
 	fl.Recent = m.v.recent.has(m.UID)
+	fl.Deleted = fl.Deleted && !m.v.f.bin
 	return fl
 }
 

@@ -127,6 +127,9 @@ func (hd *handle) Unclaimed(ctx context.Context, folder note.ID, known *View) (n
 		if r.FolderRights(h)&note.Read == 0 {
 			return store.ErrDenied
 		}
+		if hd.bin {
+			return nil
+		}
 		first := h.Told
 		if known != nil {
 			first = max(first, known.uidNext)

@@ -462,7 +462,7 @@ func (s *search) matchRow(c *Criteria) bool {
 	case TestSeen:
 		return row.SeenBy(s.v.f.who.Person)
 	case TestDeleted:
-		return mem.Deleted
+		return mem.Deleted && !s.v.f.bin
 	case TestKeyword:
 		return slices.Contains(slices.Collect(row.Keywords), c.Text)
 	case TestLarger:

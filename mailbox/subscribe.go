@@ -148,6 +148,9 @@ func resubscribe(w *store.Writer, folder note.ID, name string) error {
 //
 // Implements: RFC 9051 §6.3.8 UNSUBSCRIBE of a mailbox that does not exist
 func (f *File) Subscribe(ctx context.Context, name string, on bool) error {
+	if f.bin {
+		return f.subscribeBin(ctx, name, on)
+	}
 	err := f.update(ctx, func(w *store.Writer) error {
 		h, err := f.named(&w.Reader, name)
 		if err == nil {

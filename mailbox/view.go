@@ -69,7 +69,10 @@ func (f *File) open(ctx context.Context, name string, readOnly bool, recent Rece
 		if rights&note.Read == 0 {
 			return store.ErrDenied
 		}
-		if !mayChange(rights) {
+		if f.bin {
+			recent = Recents{} // read-only, so the session would never claim them
+		}
+		if f.bin || !mayChange(rights) {
 			readOnly = true
 		}
 		out = f.folder(r, h)
@@ -96,8 +99,17 @@ func (k *knowledge) Exists() uint32 { return k.exists }
 // UIDNext returns the UIDNEXT that the session knows: it knows the messages below it.
 func (k *knowledge) UIDNext() uint32 { return k.uidNext }
 
-// ReadOnly reports whether the folder was opened read-only, or the person may only read it.
-func (v *View) ReadOnly() bool { return v.readOnly }
+// MayChange returns ErrReadOnly if the folder was opened read-only, or the person may only read it, and ErrRecoverOnly
+// for a folder of File.Bin.
+func (v *View) MayChange() error {
+	switch {
+	case v.f.bin:
+		return ErrRecoverOnly
+	case v.readOnly:
+		return ErrReadOnly
+	}
+	return nil
+}
 
 // FolderID returns the note id of the folder.
 func (o *opened) FolderID() note.ID { return o.folder }

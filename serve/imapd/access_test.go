@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"doublet/directory"
 	"doublet/note"
@@ -202,5 +203,47 @@ func TestMovePart(t *testing.T) {
 	if !strings.HasPrefix(rest, "* 1000 EXPUNGE\r\n") || !strings.HasSuffix(rest,
 		"* 1 EXPUNGE\r\nc NO [OVERQUOTA] Quota exceeded\r\n") {
 		t.Errorf("%.100q…", rest)
+	}
+}
+
+// TestRecoverableOfOthers checks that only the owner of a mail file sees its mailbox of deleted messages, not a person
+// with all rights in it, whether it is among others' mailboxes or the person's own.
+func TestRecoverableOfOthers(t *testing.T) {
+	t.Parallel()
+	h := open(t, settings{keep: time.Hour})
+	h.fill(t, 1, "Subject: x\r\n\r\ntext\r\n")
+	alice, bob := h.people.accounts["alice"], h.people.accounts["bob"]
+	err := h.store.SetInfo(note.System, alice.MailDatabase, func(i *layout.Info) {
+		i.ACL = i.ACL.With(note.Entry{ID: bob.ID, Level: note.Manager})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.people.accounts["guest"] = directory.Person{ID: bob.ID,
+		PersonFields: directory.PersonFields{MailDatabase: alice.MailDatabase}}
+	for _, step := range []struct{ who, line, want string }{
+		{"alice", "b SELECT INBOX", "b OK"},
+		{"alice", `b STORE 1 +FLAGS (\Deleted)`, "b OK"},
+		{"alice", "b EXPUNGE", "* 1 EXPUNGE"},
+		{"alice", `c LIST "" "R*"`, `"Recoverable Items"`},
+		{"alice", `d STATUS "Recoverable Items" (MESSAGES)`, "(MESSAGES 1)"},
+		{"guest", `e LIST "" "*Items"`, "e OK LIST"},
+		{"guest", `f SELECT "Recoverable Items"`, "f NO [NONEXISTENT]"},
+		{"guest", `g STATUS "Recoverable Items" (MESSAGES)`, "g NO [NONEXISTENT]"},
+		{"bob", `h LIST "" "*Items"`, "h OK LIST"},
+		{"bob", `i STATUS "Other Users/alice/INBOX" (MESSAGES)`, "(MESSAGES 0)"},
+		{"bob", `j SELECT "Other Users/alice/Recoverable Items"`, "j NO [NONEXISTENT]"},
+		{"bob", `k STATUS "Other Users/alice/Recoverable Items" (MESSAGES)`, "k NO [NONEXISTENT]"},
+		{"bob", `l SELECT "Recoverable Items"`, "l NO [NONEXISTENT]"},
+	} {
+		c, r := h.raw(t)
+		talk(t, c, r, "a LOGIN "+step.who+" demo")
+		if step.who == "alice" {
+			talk(t, c, r, "a SELECT INBOX")
+		}
+		got := talk(t, c, r, step.line)
+		if !strings.Contains(got, step.want) || step.who != "alice" && strings.Contains(got, "* LIST") {
+			t.Errorf("%s: %s: %q, want %q", step.who, step.line, got, step.want)
+		}
 	}
 }

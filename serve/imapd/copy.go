@@ -21,10 +21,6 @@ func (s *session) copy(cmd *imap.Command) {
 		return
 	}
 	move := cmd.Name == "MOVE"
-	if move && s.view.ReadOnly() {
-		s.refuse(cmd, mailbox.ErrReadOnly)
-		return
-	}
 	var res mailbox.CopyResult
 	to, err := s.at(a.Mailbox)
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 // Implements: RFC 9051 §6.4.9 UID EXPUNGE
 // Implements: RFC 7162 §3.2.7 HIGHESTMODSEQ in the answer to EXPUNGE
 func (s *session) expunge(cmd *imap.Command) {
-	if s.view.ReadOnly() {
-		s.refuse(cmd, mailbox.ErrReadOnly)
+	if err := s.view.MayChange(); err != nil {
+		s.refuse(cmd, err)
 		return
 	}
 	var uids mailbox.Set

@@ -11,7 +11,7 @@ import (
 // candidates returns the mailboxes that filters may select. It reads the mailboxes of other people only if a filter can
 // select one.
 func (s *session) candidates(filters func(yield func(*imap.MailboxFilter) bool)) ([]mailbox.Folder, bool, error) {
-	others := s.view != nil && s.view.File() != s.file
+	others := s.view != nil && s.view.File().Database() != s.file.Database()
 	for f := range filters {
 		others = others || f.Kind == imap.FilterSubscribed || slices.ContainsFunc(f.Mailboxes, reserved)
 	}

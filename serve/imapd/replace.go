@@ -1,9 +1,6 @@
 package imapd
 
-import (
-	"doublet/mailbox"
-	"doublet/wire/imap"
-)
+import "doublet/wire/imap"
 
 // replace replaces a message by another in one change.
 //
@@ -11,8 +8,8 @@ import (
 // Implements: RFC 8508 §3.3 UID REPLACE
 func (s *session) replace(cmd *imap.Command) {
 	a := cmd.Args.(*imap.Replace)
-	if s.view.ReadOnly() {
-		s.refuseMessage(cmd, func() { s.refuse(cmd, mailbox.ErrReadOnly) })
+	if err := s.view.MayChange(); err != nil {
+		s.refuseMessage(cmd, func() { s.refuse(cmd, err) })
 		return
 	}
 	if !cmd.UID && a.Message > s.view.Exists() {

@@ -147,6 +147,7 @@ var refusals = []struct {
 	{mailbox.ErrExpunged, "EXPUNGEISSUED", expunged},
 	{mailbox.ErrNoMessage, "NONEXISTENT", "No such message"},
 	{mailbox.ErrReadOnly, "", "Mailbox is read-only"},
+	{mailbox.ErrRecoverOnly, "CANNOT", "Mailbox holds deleted messages, which can only be moved back"},
 	{mailbox.ErrBadFlag, "CANNOT", "Flag cannot be set"},
 	{mailbox.ErrOwner, "CANNOT", "The owner keeps the right to administer"},
 	{mailbox.ErrAnnotationSize, "METADATA MAXSIZE " + strconv.Itoa(mailbox.MaxAnnotation), "Annotation is too long"},

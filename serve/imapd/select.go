@@ -69,7 +69,7 @@ func (s *session) selectMailbox(cmd *imap.Command) {
 }
 
 func accessCode(v *mailbox.View) string {
-	if v.ReadOnly() {
+	if v.MayChange() != nil {
 		return "READ-ONLY"
 	}
 	return "READ-WRITE"
@@ -139,7 +139,7 @@ func (s *session) tellName(f *mailbox.Folder, given string) {
 // appendPermanent prints the flags that this person may change in the mailbox.
 func (s *session) appendPermanent(b []byte, v *mailbox.View) []byte {
 	start := len(b)
-	if v.ReadOnly() {
+	if v.MayChange() != nil {
 		return b
 	}
 	if s.rights&(note.Write|note.WriteOwn) != 0 {

@@ -1,7 +1,9 @@
 package imapd
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"doublet/mailbox"
@@ -51,11 +53,35 @@ func reserved(name string) bool {
 	return false
 }
 
+// bins lists the mailboxes of deleted messages that the person can recover.
+func (s *session) bins() ([]mailbox.Folder, error) {
+	list, err := s.file.Bin().Folders(s.c.Context())
+	if isDenied(err) {
+		return nil, nil // the mail file is not the person's own
+	}
+	return list, err
+}
+
+// inBins reports whether a name is that of a mailbox of deleted messages, or below one.
+func (s *session) inBins(name string) (bool, error) {
+	if !strings.HasPrefix(name, mailbox.RecoverableName) {
+		return false, nil
+	}
+	list, err := s.bins()
+	return slices.ContainsFunc(list, func(f mailbox.Folder) bool {
+		rest, ok := strings.CutPrefix(name, f.Name)
+		return ok && (rest == "" || rest[0] == separator)
+	}), err
+}
+
 // at returns the mail file of a mailbox, by the mailbox's name. It still finds a folder of the person's own that got a
 // reserved name before names were reserved.
 //
 // Implements: RFC 2342 §5 Other Users' and Shared namespaces
 func (s *session) at(name string) (*mailbox.File, error) {
+	if in, err := s.inBins(name); in || err != nil {
+		return s.file.Bin(), err
+	}
 	if !reserved(name) {
 		return s.file, nil
 	}
@@ -81,19 +107,26 @@ func (s *session) folder(name string) (*mailbox.File, mailbox.Folder, error) {
 	return f, folder, err
 }
 
-// mayReserved rejects new names under the prefixes of other mail files.
+// mayReserved rejects new names under the prefixes of other mail files, and those of the deleted messages.
 func (s *session) mayReserved(f *mailbox.File, name string) error {
+	if in, err := s.inBins(name); in || err != nil {
+		return cmp.Or(err, mailbox.ErrRecoverOnly)
+	}
 	if f == s.file && reserved(name) {
 		return fmt.Errorf("%w: %s is reserved for the mail of others", mailbox.ErrBadName, name)
 	}
 	return nil
 }
 
-// folders lists the person's mailboxes, then those of others in which the person has lookup rights, sorted within each
-// mail file. It reads no mail files of others if no pattern can match them.
+// folders lists the person's mailboxes, then those of deleted messages, then those of others in which the person has
+// lookup rights, sorted within each mail file. It reads no mail files of others if no pattern can match them.
 func (s *session) folders(patterns []string) ([]mailbox.Folder, error) {
 	all, err := s.file.Folders(s.c.Context())
-	if err != nil || !reachShared(patterns) {
+	if err != nil {
+		return nil, err
+	}
+	bins, err := s.bins()
+	if all = append(all, bins...); err != nil || !reachShared(patterns) {
 		return all, err
 	}
 	list, err := s.shares()

@@ -5,11 +5,11 @@ import (
 	"doublet/wire/imap"
 )
 
-// settable parses flags for the selected mailbox, and returns ErrReadOnly if it cannot be changed.
+// settable parses flags for the selected mailbox, and returns an error if it cannot be changed.
 func (s *session) settable(list []string) (mailbox.Flags, error) {
 	flags, err := mailbox.ParseFlags(list)
-	if err == nil && s.view.ReadOnly() {
-		err = mailbox.ErrReadOnly
+	if err == nil {
+		err = s.view.MayChange()
 	}
 	return flags, err
 }

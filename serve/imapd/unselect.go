@@ -8,7 +8,7 @@ import (
 //
 // Implements: RFC 9051 §6.4.1 CLOSE
 func (s *session) closeMailbox(cmd *imap.Command) {
-	if !s.view.ReadOnly() {
+	if s.view.MayChange() == nil {
 		if err := s.view.Expunge(s.c.Context(), nil); err != nil {
 			// The mailbox stays selected, so that the client can see the remaining messages.
 			s.refuse(cmd, err)

@@ -10,7 +10,7 @@ func (s *session) dele(cmd *pop3.Command) {
 	if !ok {
 		return
 	}
-	if s.drop.view.ReadOnly() {
+	if s.drop.view.MayChange() != nil {
 		s.err(pop3.CodeSysPerm, "The mailbox may only be read")
 		return
 	}

@@ -49,7 +49,7 @@ func (s *session) openDrop(file *mailbox.File) error {
 
 // closeDrop marks the messages that RETR sent as \Seen and releases the maildrop.
 func (s *session) closeDrop() {
-	if seen := s.drop.marked(markRead); len(seen) > 0 && !s.drop.view.ReadOnly() {
+	if seen := s.drop.marked(markRead); len(seen) > 0 && s.drop.view.MayChange() == nil {
 		// Messages that were completely sent count as read even if the connection is lost.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.c.Context()), 10*time.Second)
 		if err := s.drop.view.Settle(ctx, seen, nil); err != nil {

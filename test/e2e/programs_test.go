@@ -151,6 +151,17 @@ assert m.copy("1", "Archive")[0] == "OK"
 assert m.expunge()[1] == [b"1"]
 assert m.select("Archive")[0] == "OK"
 assert m.search(None, "KEYWORD", "$Work")[1] != [b""]
+assert m.store("1", "+FLAGS", r"(\Deleted)")[0] == "OK"
+assert m.expunge()[1] == [b"1"]
+assert any(b'"Recoverable Items"' in b for b in m.list()[1]), m.list()
+assert not any(b"Recoverable" in (b or b"") for b in m.lsub()[1]), m.lsub()
+assert m.select('"Recoverable Items"', readonly=True)[1] == [b"1"]
+assert m.search(None, "TEXT", "appended", "KEYWORD", "$Work", "UNDELETED")[1] == [b"1"]
+assert m.fetch("1", "(BODY.PEEK[])")[1][0][1] == raw
+assert m.copy("1", "Archive")[0] == "OK"
+assert m.search(None, "ALL")[1] == [b""]
+assert m.select("Archive")[1] == [b"1"]
+assert m.search(None, "KEYWORD", "$Work", "FLAGGED", "SEEN", "UNDELETED")[1] == [b"1"]
 assert m.status("INBOX", "(MESSAGES UNSEEN UIDNEXT UIDVALIDITY)")[0] == "OK"
 assert m.rename("Projects/2026", "Projects/2027")[0] == "OK"
 assert m.delete("Projects/2027")[0] == "OK"
