@@ -145,3 +145,18 @@ func TestEmails(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// TestEmptyReadOnly checks that emptying a mailbox leaves a folder that the server keeps read-only.
+func TestEmptyReadOnly(t *testing.T) {
+	t.Parallel()
+	w, _ := against(t, script{"S * OK [CAPABILITY IMAP4rev1] hello", "C LOGIN ", "S $T OK [CAPABILITY IMAP4rev1] in",
+		"C SELECT ", "S * 2 EXISTS", "S $T OK [READ-ONLY] selected"})
+	c, done, err := w.Reader(context.Background(), &w.Users[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if n, err := empty(c, "Recoverable Items"); n != 0 || err != nil {
+		t.Errorf("%d removed: %v", n, err)
+	}
+}

@@ -101,9 +101,10 @@ func otherFolders(c *client.Client) (out []string, err error) {
 // everything is the set of all messages of a folder.
 var everything = wire.Target{Set: wire.Set{{Start: 1, Stop: 0}}}
 
+// empty deletes the messages of a folder. It leaves one that is read-only, such as one of deleted messages.
 func empty(c *client.Client, folder string) (int, error) {
 	sel, err := c.Select(&wire.Select{Mailbox: folder}, false)
-	if err != nil || sel.Exists == 0 {
+	if err != nil || sel.Exists == 0 || sel.ReadOnly {
 		return 0, err
 	}
 	return int(sel.Exists), remove(c, everything)
