@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { jmap } from "./objects.mjs";
-import { base, browser, counts, deliver, inChromium, keptIn, open, row, signIn, signInAt, until } from "./world.mjs";
+import { base, browser, controlled, counts, deliver, inChromium, keptIn, open, row, signIn, signInAt, until } from "./world.mjs";
 import { writing } from "./typing.mjs";
 
 after(() => browser.close());
@@ -287,5 +287,49 @@ test("the cursor stays with the message that is read when another, which the add
   await deliverNamed("After that");
   await row(page, "After that").waitFor();
   assert.match(await page.locator(".row[tabindex='0']").textContent(), /Read meanwhile/u);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("an answer that cannot be begun says why: the server refuses the message, has it no more, or does not answer", inChromium("bodies of requests"), async () => {
+  await deliver("x@other.example", "bob@example.com", "From: x@other.example\nTo: bob@example.com\nSubject: Not kept here\nMessage-ID: <notkept@other.example>\n\nWords.\n");
+  const page = await open({ worker: false });
+  let answer = (route) => route.fulfill({ status: 429, contentType: "application/problem+json", body: JSON.stringify({ type: "urn:ietf:params:jmap:error:limit", detail: "Too much is under way already." }) });
+  await page.route("**/jmap/api", (route) => ((route.request().postData() ?? "").includes('"fetchHTMLBodyValues"') ? answer(route) : route.fallback()));
+  await signIn(page, "bob");
+  const reply = async () => {
+    await row(page, "Not kept here").click({ button: "right" });
+    await page.getByRole("menuitem", { name: "Reply", exact: true }).click();
+  };
+  await reply();
+  await page.waitForSelector(".toast:has-text('The server refused: Too much is under way already.')");
+  answer = (route) => route.fulfill({ contentType: "application/json", body: JSON.stringify({ methodResponses: JSON.parse(route.request().postData()).methodCalls.map(([name, { ids }, id]) => [name, { list: [], notFound: ids }, id]) }) });
+  await reply();
+  await page.waitForSelector(".toast:has-text('This message was deleted.')");
+  answer = (route) => route.abort();
+  await reply();
+  await page.waitForSelector(".toast:has-text('The server cannot be reached.')");
+  assert.equal(await page.locator(".writer").count(), 0);
+  answer = (route) => route.fallback();
+  await reply();
+  await page.waitForSelector(".writer .ProseMirror blockquote:has-text('Words.')");
+  await page.click(".writer [aria-label='Discard draft']");
+  await page.waitForSelector(".writer", { state: "detached" });
+  assert.deepEqual(page.wrong, []);
+});
+
+test("an answer to the message that is read is begun without a network", inChromium("offline"), async () => {
+  await deliver("x@other.example", "bob@example.com", "From: x@other.example\nTo: bob@example.com\nSubject: Read before\nMessage-ID: <readbefore@other.example>\n\nWords.\n");
+  const page = await open();
+  await signIn(page, "bob");
+  await controlled(page);
+  await row(page, "Read before").click();
+  await page.waitForSelector(".reader .mail:has-text('Words.')");
+  await page.context().setOffline(true);
+  for (const key of ["r", "a", "f"]) {
+    await page.keyboard.press(key);
+    await page.waitForSelector(".writer .ProseMirror:has-text('Words.')");
+    await page.click(".writer [aria-label='Discard draft']");
+    await page.waitForSelector(".writer", { state: "detached" });
+  }
   assert.deepEqual(page.wrong, []);
 });

@@ -68,8 +68,8 @@ export async function readPart(p: Part): Promise<string> {
 /** The number of whole messages in memory. */
 const inMemory = 200;
 
-/** Reads messages whole: from memory, from what the browser keeps, or from the server. */
-export async function readMessages(ids: Id[]): Promise<void> {
+/** Reads messages whole: from memory, from what the browser keeps, or from the server. False: the server was asked and not reached. */
+export async function readMessages(ids: Id[]): Promise<boolean> {
   const missing: Id[] = [];
   const found: Message[] = [];
   for (const id of ids) {
@@ -78,8 +78,9 @@ export async function readMessages(ids: Id[]): Promise<void> {
     if (m) found.push(m);
     else missing.push(id);
   }
-  if (missing.length > 0) found.push(...((await attempt(() => fetchMessages(missing))) ?? []));
-  if (found.length === 0) return;
+  const got = missing.length > 0 ? await attempt(() => fetchMessages(missing)) : [];
+  found.push(...(got ?? []));
+  if (found.length === 0) return !!got;
   const next = new Map(messages.value);
   for (const m of found) next.set(m.id, m);
   for (const id of next.keys()) {
@@ -87,6 +88,7 @@ export async function readMessages(ids: Id[]): Promise<void> {
     if (!ids.includes(id)) next.delete(id);
   }
   messages.value = next;
+  return !!got;
 }
 
 /** The e-mails of a thread, oldest first; alone where threads are off. */

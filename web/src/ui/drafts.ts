@@ -6,7 +6,7 @@ import { messages, readMessages, readPart } from "../state/messages";
 import { tableIn } from "../state/mergetable";
 import { identities, outgoing } from "../state/outgoing";
 import { say, typedAhead } from "../state/screen";
-import { account, attempt, client, home, outdated } from "../state/session";
+import { account, attempt, client, home, outdated, phase } from "../state/session";
 import { fullDate, t } from "../text";
 import { newAddress, resume, unfinished, write, writers, type Asked, type Attached, type Draft } from "./writing";
 
@@ -112,7 +112,7 @@ export async function open(asked: Asked): Promise<void> {
   }
 }
 
-/** Opens the writer with the draft at the server that has a Message-ID; false: there is none. */
+/** Opens the writer with the draft at the server that has a Message-ID, or says why not. False: there is none, or the page is outdated. */
 export async function writeDraft(address: string): Promise<boolean> {
   const found = await attempt(() => client.call("Email/query", {
     accountId: home.value, filter: { operator: "AND", conditions: [{ inMailbox: outgoing.value.drafts }, { header: ["Message-ID", address] }] }, limit: 1,
@@ -120,12 +120,12 @@ export async function writeDraft(address: string): Promise<boolean> {
   const id = (found?.["ids"] as Id[] | undefined)?.[0];
   if (!id || account.value !== home.value) return false;
   await write({ kind: "draft", id });
-  return writers.value.some((d) => d.address === address);
+  return !outdated.value || writers.value.some((d) => d.address === address);
 }
 
 /** Makes the draft that is asked for; undefined: it cannot be made, which the person is told, or another writer goes on with it. */
 async function draftOf(asked: Asked): Promise<Draft | undefined> {
-  if (asked.kind !== "draft") return make(asked);
+  if (asked.kind !== "draft") return told(await make(asked));
   const id = await newest(asked.id);
   const unsaved = () => unfinished.value.find((k) => k.draft.id === id);
   const here = unsaved();
@@ -133,27 +133,30 @@ async function draftOf(asked: Asked): Promise<Draft | undefined> {
     typedFor.add(here.draft);
     return void resume(here);
   }
-  const draft = await make({ kind: "draft", id });
+  const made = await make({ kind: "draft", id });
   // A writer that closed meanwhile may have changed it.
-  return (await newest(id)) !== id || unsaved() ? draftOf(asked) : draft;
+  return (await newest(id)) !== id || unsaved() ? draftOf(asked) : told(made);
 }
 
-async function make(asked: Asked): Promise<Draft | undefined> {
+/** Says why a draft was not made. */
+const told = (made: Draft | string): Draft | undefined => (typeof made === "string" ? void (made && say(made)) : made);
+
+/** Makes the draft that is asked for, or returns the reason why it cannot be made; "": the page asks to sign in again. */
+async function make(asked: Asked): Promise<Draft | string> {
   const identity = identities.value[0]?.id ?? "";
   const draft: Draft = { key: crypto.randomUUID(), address: newAddress(), id: null, identity, to: [], cc: [], bcc: [], subject: "", html: "", attachments: [], inReplyTo: null, references: null, answered: null };
   if (asked.kind === "new") {
     Object.assign(draft, { to: asked.to ?? [], cc: asked.cc ?? [], bcc: asked.bcc ?? [], subject: asked.subject ?? "", html: (asked.text ? textToHTML(asked.text) : "<p></p>") + await signature(identity) });
   } else {
-    await readMessages([asked.id]);
-    const m = messages.value.get(asked.id);
-    if (!m) return undefined;
     try {
+      const isReached = await readMessages([asked.id]);
+      const m = messages.value.get(asked.id);
+      if (!m) return phase.value === "in" ? t(isReached ? "messageGone" : "cannotReach") : "";
       if (asked.kind === "draft") await fromDraft(draft, await whole(m));
       else await answer(draft, m, asked.kind);
       await copyFiles(draft);
     } catch (e) {
-      say(e instanceof Offline ? t("cannotReach") : t("refusedByServer", e instanceof Error ? e.message : ""));
-      return undefined;
+      return e instanceof Offline ? t("cannotReach") : t("refusedByServer", e instanceof Error ? e.message : "");
     }
   }
   return draft;
