@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { atOnce, barriers, base, begin, boxOf, browser, controlled, counts, deliver, keptIn, open, row, signIn, until } from "./world.mjs";
+import { jmap } from "./objects.mjs";
+import { atOnce, barriers, base, becomes, begin, boxOf, browser, controlled, counts, deliver, keptIn, open, row, signIn, signInAt, until } from "./world.mjs";
 
 after(() => browser.close());
 
@@ -67,6 +68,49 @@ test("the cursor stays with its message when mail comes: what is deleted by a ke
   assert.equal(await row(page, "Mark this one").count(), 0);
   await counts(row(page, "Comes meanwhile"), 1);
   await counts(row(page, "Keep this one"), 1);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("a list that was scrolled stays where it is when mail comes or goes; at its top it shows what comes", async () => {
+  const [{ created: { f: { id } } }] = await jmap("bob", ["Mailbox/set", { create: { f: { name: "Scrolled" } } }]);
+  const letter = (n, keywords) => ({ mailboxIds: { [id]: true }, keywords: { $seen: true, ...keywords }, subject: `Line ${n}.`, receivedAt: new Date(Date.UTC(2026, 0, 2) - n * 60_000).toISOString().replace(".000", ""), bodyValues: { t: { value: "x" } }, textBody: [{ partId: "t", type: "text/plain" }] });
+  const write = async (...letters) => Object.values((await jmap("bob", ["Email/set", { create: Object.fromEntries(letters.map((m, i) => [`e${i}`, m])) }]))[0].created).map((m) => m.id);
+  const [, ...ids] = await write(letter(200, { $pinned: true }), ...Array.from({ length: 130 }, (_, i) => letter(i + 1)));
+  const page = await open({ worker: false });
+  await signInAt(page, "/mail/Scrolled", ".row:has-text('Line 1.')", "bob");
+  const list = page.locator(".list .scroll");
+  /** The rows in sight, by their distances from the top of the list. */
+  const seen = () => list.evaluate((e) => Object.fromEntries([...e.querySelectorAll(".row")].map((r) => [Math.round(r.getBoundingClientRect().top - e.getBoundingClientRect().top), /Line (-?\d+)/u.exec(r.textContent)?.[1]]).filter(([y]) => y > -76 && y < e.clientHeight)));
+  await page.keyboard.press("j");
+  await page.waitForSelector(".row.at:has-text('Line 1.')");
+  await list.evaluate((e) => (e.scrollTop = 70.5 * 76));
+  await page.locator(".row:has-text('Line 80.')").waitFor();
+  const before = await seen();
+  const top = Math.min(...Object.keys(before));
+  assert.equal(before[top], "70");
+  await write(letter(0));
+  await page.waitForSelector(".rows[aria-rowcount='132']");
+  await becomes(seen, before);
+  await write(...Array.from({ length: 20 }, (_, i) => letter(-i - 1)));
+  await page.waitForSelector(".rows[aria-rowcount='152']");
+  await becomes(seen, before);
+  await jmap("bob", ["Email/set", { destroy: ids.slice(2, 5) }]);
+  await page.waitForSelector(".rows[aria-rowcount='149']");
+  await becomes(seen, before);
+  await jmap("bob", ["Email/set", { update: { [ids[69]]: { "keywords/$pinned": true } } }]); // the first one in sight goes to the top alone
+  await page.locator(".row:has-text('Line 70.')").waitFor({ state: "detached" });
+  await becomes(seen, { ...before, [top]: "69" });
+  await jmap("bob", ["Email/set", { update: { [ids[69]]: { "keywords/$pinned": null } } }]);
+  await becomes(seen, before);
+  // The cursor, which is out of sight, has stayed with its message, and a key leads to it.
+  await page.keyboard.press("j");
+  await page.waitForSelector(".row.at:has-text('Line 2.')");
+  await until(async () => Object.values(await seen()).includes("2"));
+  await page.keyboard.press("Home");
+  await write(letter(-21, { $pinned: true }));
+  await page.waitForSelector(".row[aria-rowindex='1']:has-text('Line -21.')");
+  assert.equal(await list.evaluate((e) => e.scrollTop), 0);
+  await jmap("bob", ["Mailbox/set", { destroy: [id], onDestroyRemoveEmails: true }]);
   assert.deepEqual(page.wrong, []);
 });
 

@@ -562,7 +562,7 @@ test("each row is in a list once, and none is missing, where two windows meet wh
   await are(58, 8);
   await jmap(me, ["Email/set", { create: { e: letter(0) } }]);
   await page.waitForSelector(".rows[aria-rowcount='131']"); // both were read in one request
-  await scroll(55); // the list has followed its cursor
+  await scroll(55); // the list has stayed with its rows
   await are(57, 8);
   assert.deepEqual(page.wrong, []);
 });

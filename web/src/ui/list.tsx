@@ -98,6 +98,12 @@ export function moveMenu(at: Element): void {
 /** The space above the first row, in pixels: half of the name of its day. */
 const head = 8;
 
+/** The positions by which the rows between two positions have moved. Of the first two that are still there, one may have moved alone. */
+function shift(before: (Id | undefined)[], now: (Id | undefined)[], from: number, to: number): number {
+  const [a = 0, b = a] = before.slice(from, to).flatMap((id, i) => (id && now.includes(id) ? now.indexOf(id) - from - i : []));
+  return Math.abs(b) < Math.abs(a) ? b : a;
+}
+
 function Rows() {
   const scroll = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
@@ -116,14 +122,28 @@ function Rows() {
     if (scroll.current) scroll.current.scrollTop = 0;
     cursor.value = 0;
   }, [place.value]);
-  // The cursor stays with its message when others come or go: who deletes with a key means that one, and not the place.
+  /** The pixels by which a row is out of sight: above if negative. */
+  const hidden = (at: number) => {
+    const e = scroll.current!, y = at * rowHeight;
+    return Math.min(y - e.scrollTop, 0) || Math.max(head + y + rowHeight - e.scrollTop - e.clientHeight, 0);
+  };
+  /** The list does not follow the cursor that was set last. */
+  const isFree = useRef(false);
+  // When others come or go the rows in sight stay there, unless the list is at its top, and the cursor stays with its message: who
+  // deletes with a key means that one, and not the place.
   const was = useRef({ ids: l.ids, at: cursor.value });
   useLayoutEffect(() => {
     const { ids, at } = was.current;
-    const under = ids[at];
-    if (ids !== l.ids && at === cursor.value && under && l.ids[at] !== under) {
-      const now = l.ids.indexOf(under);
-      if (now >= 0) cursor.value = now;
+    if (ids !== l.ids) {
+      const e = scroll.current!, isSeen = hidden(at) === 0;
+      const first = Math.max(0, Math.floor((e.scrollTop - head) / rowHeight));
+      if (e.scrollTop > 0) e.scrollTop += shift(ids, l.ids, first, first + Math.ceil(e.clientHeight / rowHeight)) * rowHeight;
+      const under = ids[at];
+      const now = under && at === cursor.value ? l.ids.indexOf(under) : -1;
+      if (now >= 0 && now !== at) {
+        isFree.current = !isSeen;
+        cursor.value = now;
+      }
     }
     was.current = { ids: l.ids, at: cursor.value };
   }, [l.ids, cursor.value]);
@@ -131,24 +151,20 @@ function Rows() {
   useEffect(() => {
     if (asleep && l.state === "ready") void import("./aside").then((m) => m.readSnoozed());
   }, [asleep, l.ids]);
-  const returned = useRef(false);
   // A list to which one returns is where it was left, as soon as it is long enough.
   useLayoutEffect(() => {
     const g = goal.value, e = scroll.current!;
     if (!g || l.mailbox !== place.value.mailbox || l.search !== place.value.search || l.view !== place.value.view) return;
     if (l.state === "loading" && head + l.total * rowHeight < g.top + e.clientHeight) return;
-    returned.current = cursor.value !== g.cursor;
+    isFree.current = cursor.value !== g.cursor;
     cursor.value = g.cursor;
     e.scrollTop = g.top;
     goal.value = null;
   }, [goal.value, l, place.value]);
   // The cursor stays in sight.
   useLayoutEffect(() => {
-    const e = scroll.current!;
-    if (returned.current) return void (returned.current = false);
-    const y = head + cursor.value * rowHeight;
-    if (y - head < e.scrollTop) e.scrollTop = y - head;
-    else if (y + rowHeight > e.scrollTop + e.clientHeight) e.scrollTop = y + rowHeight - e.clientHeight;
+    if (isFree.current) isFree.current = false;
+    else scroll.current!.scrollTop += hidden(cursor.value);
   }, [cursor.value]);
 
   const from = Math.max(0, Math.floor(top.value / rowHeight) - 4);
