@@ -203,6 +203,31 @@ test("words that are typed for a writer that does not come are written in no oth
   assert.deepEqual(page.wrong, []);
 });
 
+test("words that are typed for a draft that this browser keeps are written in it, until its writer is there", async () => {
+  const page = await open({ worker: false });
+  page.on("dialog", (d) => void d.accept());
+  await signIn(page, "bob");
+  await begin(page, "carol@example.com", "Kept and opened", "its words");
+  await until(async () => Object.values(await keptIn(page, "bob", "facts")).some((k) => k?.saved && k.draft.html.includes("its words"))); // all of it is at the server
+  await page.goto(base);
+  await page.waitForSelector(".unfinished:has-text('Kept and opened')");
+  await page.click(".folder:has-text('Drafts')");
+  await row(page, "Kept and opened").waitFor();
+  await page.evaluate(() => new MutationObserver(async (_, watch) => {
+    if (document.querySelector(".unfinished")) return;
+    watch.disconnect();
+    for (let i = 0; i < 50; i++) await null; // the draft is taken, and its writer, which is drawn later, is not there
+    for (const key of "See #1; ") document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  }).observe(document.body, { childList: true, subtree: true }));
+  await row(page, "Kept and opened").click();
+  await page.waitForSelector(".writer .ProseMirror:has-text('its words')");
+  await page.locator(".writer .ProseMirror").focus();
+  assert.deepEqual(await page.locator(".writer .ProseMirror > p").allTextContents(), ["See #1; its words"]);
+  await page.click(".writer [aria-label='Discard draft']");
+  await page.waitForSelector(".writer", { state: "detached" });
+  assert.deepEqual(page.wrong, []);
+});
+
 test("while a writer is waited for a menu has its keys, and Escape gives the page its own again", inChromium("bodies of requests"), async () => {
   const mail = (n) => `From: x@other.example\nTo: bob@example.com\nSubject: Awaited ${n}\nMessage-ID: <awaited${n}@other.example>\n\nWords.\n`;
   for (const n of [1, 2]) await deliver("x@other.example", "bob@example.com", mail(n));

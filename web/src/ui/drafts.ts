@@ -83,7 +83,7 @@ export const replaced = new Map<Id, Id>();
 /** The ends of writers that are closing, by their keys. */
 export const closing = new Map<string, Promise<void>>();
 
-/** The drafts that were asked for: their writers take the keys that were typed ahead, and no others do. */
+/** The drafts that were asked for, until their writers are there: these take the keys that were typed ahead, and no others do. */
 export const typedFor = new WeakSet<Draft>();
 
 /** Returns the e-mail that a draft is now, once no writer that is closing saves it. */
@@ -98,17 +98,15 @@ async function newest(id: Id): Promise<Id> {
 
 /** Opens the writer of the draft that is asked for; without one, the keys are those of the page again. */
 export async function open(asked: Asked): Promise<void> {
-  let draft: Draft | undefined;
   try {
     // A part that is not there any more is one of a client that the server had before.
     const isThere = await import("./writer").then(() => true, () => !(outdated.value = true));
-    draft = isThere ? await draftOf(asked) : undefined;
-    if (writers.value.some((d) => d.address === draft?.address)) draft = undefined; // it is written already
-    if (!draft) return;
+    const draft = isThere ? await draftOf(asked) : undefined;
+    if (!draft || writers.value.some((d) => d.address === draft.address)) return; // it cannot be made, or is written already
     typedFor.add(draft);
     writers.value = [...writers.value, draft];
   } finally {
-    if (!draft) typedAhead.writer = false;
+    if (!writers.value.some((d) => typedFor.has(d))) typedAhead.writer = false;
   }
 }
 

@@ -113,7 +113,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
 
   /** Takes the words that were typed for the writer before it was there: Tab leads to the next field. The last one has the focus. */
   const takeTyped = (e: Editor) => {
-    const isAsked = typedFor.has(d);
+    const isAsked = typedFor.delete(d);
     const words = isAsked ? typedAhead.keys.split("\t") : [""];
     if (isAsked) Object.assign(typedAhead, { keys: "", writer: false });
     const fields = [
