@@ -630,6 +630,39 @@ test("a list is read to its end once, and shown to its end, while removals wait:
   assert.deepEqual(page.wrong, []);
 });
 
+test("a list whose beginning is removed, which the server has not heard of, asks for no rows again and again", inChromium("bodies of requests"), async () => {
+  const [{ created: { f: { id } } }] = await jmap(me, ["Mailbox/set", { create: { f: { name: "Many go" } } }]);
+  const letter = (n) => ({ mailboxIds: { [id]: true }, keywords: { $seen: true }, subject: `Many ${n}.`, receivedAt: new Date(Date.UTC(2026, 0, 2) - n * 60_000).toISOString().replace(".000", ""), bodyValues: { t: { value: "x" } }, textBody: [{ partId: "t", type: "text/plain" }] });
+  const made = [];
+  for (const from of [1, 301]) made.push((await jmap(me, ["Email/set", { create: Object.fromEntries(Array.from({ length: 300 }, (_, n) => [`e${n}`, letter(from + n)])) }]))[0].created);
+  const page = await open({ worker: false });
+  await signInAt(page, "/mail/Many go", ".row:has-text('Many 1.')", me);
+  const refused = await refuse(page, '"Email/set"', 429, { "Retry-After": "600" });
+  await page.locator(".list .scroll").evaluate((e) => (e.scrollTop = 468 * e.querySelector(".row").offsetHeight));
+  await row(page, "Many 470.").click({ modifiers: ["Shift"] });
+  await page.waitForSelector(".list .bar h2:has-text('470')");
+  let asked = 0;
+  page.on("request", (r) => (asked += (r.postData() ?? "").includes(`"inMailbox":"${id}"},"sort"`)));
+  await page.keyboard.press("#");
+  await page.waitForSelector(".banner:has-text('come again later')");
+  await page.locator(".list .scroll").evaluate((e) => (e.scrollTop = e.scrollHeight));
+  await until(() => asked > 0);
+  await page.waitForTimeout(1000);
+  const before = asked;
+  await page.waitForTimeout(1000);
+  assert.ok(asked - before <= 3, `${asked - before} questions in a second`);
+  refused.on = false;
+  await page.reload();
+  await counts(page.locator(".rows[aria-rowcount='130']"), 1);
+  for (const n of [471, 600]) {
+    await page.locator(".list .scroll").evaluate((e, end) => (e.scrollTop = end ? e.scrollHeight : 0), n === 600);
+    await row(page, `Many ${n}.`).waitFor();
+  }
+  for (const created of made) await jmap(me, ["Email/set", { destroy: Object.values(created).map((m) => m.id) }]);
+  await jmap(me, ["Mailbox/set", { destroy: [id] }]);
+  assert.deepEqual(page.wrong, []);
+});
+
 test("an answer that comes behind that of a later question is not shown: calendars, and invitations that wait", async () => {
   const soon = (days) => `${new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)}T09:00:00`;
   const guest = (email, more) => ({ "@type": "Participant", email, sendTo: { imip: `mailto:${email}` }, roles: { attendee: true }, ...more });

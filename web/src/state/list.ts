@@ -45,8 +45,8 @@ const keptBodies = 50;
 let showing: AbortController | null = null;
 /** The place whose list is one that the server answered. */
 let answered: Place | null = null;
-/** The last of its answers: the server's number of entries, the messages that were taken away then, and the total that was shown. */
-let last = { whole: 0, removed: "", total: 0 };
+/** The last of its answers: the server's number of entries, the messages that were taken away then, the total that was shown, and the short windows. */
+let last = { whole: 0, removed: "", total: 0, short: new Set<number>() };
 
 /** Shows a place: the kept rows at once, then the answer of the server. */
 export async function show(where: Place): Promise<void> {
@@ -81,19 +81,25 @@ const keyOf = (where: Place, from: number) => `${where.mailbox} ${where.search} 
 /** The number of windows under way: a dragged scrollbar passes hundreds that nobody looks at. */
 const atOnce = 2;
 
+const startOf = (position: number) => Math.floor(position / windowSize) * windowSize;
+
+/** Reports if a position is to be read: the same question about a short window has the same answer. */
+export const isMissing = (position: number) => list.value.ids[position] === undefined && !(answered === place.value && last.short.has(startOf(position)));
+
 /** Reads the window of a position; if again is set, also one that is there. */
 export async function loadWindow(position: number, again = false): Promise<void> {
-  const from = Math.floor(position / windowSize) * windowSize;
-  if (!again && (asked.size >= atOnce || list.value.ids[position] !== undefined)) return;
+  const from = startOf(position);
+  if (!again && (asked.size >= atOnce || !isMissing(position))) return;
   await loadWindows([from], () => false, again);
 }
 
-/** A window as the server answered it. isEnd: the answer reached the end of the list. */
+/** A window as the server answered it. isEnd: the answer reached the end of the list; isShort: it has too few rows, and did not. */
 interface Window {
   from: number;
   ids: Id[];
   total: number;
   isEnd: boolean;
+  isShort: boolean;
 }
 
 /**
@@ -187,7 +193,8 @@ function windowOf(answers: Answers, from: number, gone: Set<Id>, before: Set<Id 
   const ids = shown.slice(0, windowSize);
   const isEnd = gone.size > 0 && from + found.length >= whole && (found.length > 0 || from === 0);
   const least = found.length > 0 ? from + ids.length : 0;
-  return { from, ids, isEnd, total: isEnd ? from + shown.length : Math.max(least, whole - (gone.size > mostGone ? gone.size : 0)) };
+  const isShort = ids.length < windowSize && from + found.length < whole;
+  return { from, ids, isEnd, isShort, total: isEnd ? from + shown.length : Math.max(least, whole - (gone.size > mostGone ? gone.size : 0)) };
 }
 
 /**
@@ -211,16 +218,17 @@ function takeWindows(where: Place, froms: number[], { answers, gone, since }: Re
   const isSame = answered === where && last.whole === whole && last.removed === removed && last.total === list.value.total;
   const total = windows.find((w) => w.isEnd)?.total ?? (isSame && gone.size > 0 ? list.value.total : Math.max(...windows.map((w) => w.total)));
   const isRead = (i: number) => windows.some((w) => i >= w.from && i < w.from + windowSize);
+  const forget = moved || (!isSame && total !== before);
   // These ids have moved here from other positions.
   const here = new Set(at.values());
   answered = where;
-  last = { whole, removed, total };
+  const short = windows.flatMap((w) => (w.isShort ? w.from : []));
+  last = { whole, removed, total, short: new Set(isSame && !forget ? [...last.short, ...short] : short) };
   batch(() => {
     for (const w of windows) {
       takeRows(answers.get(`g${w.from}`)!["list"] as Row[], since);
       takeThreads(answers.get(`t${w.from}`)!["list"] as { id: Id; emailIds: Id[] }[]);
     }
-    const forget = moved || (!isSame && total !== before);
     const next = Array.from({ length: total }, (_, i) => {
       if (isRead(i)) return at.get(i);
       const id = forget ? undefined : known[i];
@@ -338,6 +346,6 @@ async function trim(): Promise<void> {
 export function inSight(): number[] {
   const out = [0];
   const end = Math.min(inView.to, list.value.total);
-  for (let at = Math.max(windowSize, Math.floor(inView.from / windowSize) * windowSize); at < end; at += windowSize) out.push(at);
+  for (let at = Math.max(windowSize, startOf(inView.from)); at < end; at += windowSize) out.push(at);
   return out;
 }

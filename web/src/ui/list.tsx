@@ -7,7 +7,7 @@ import { nameOrAddress, plainName } from "../state/shown";
 import { below } from "../state/folders";
 import { selecting } from "../state/all";
 import { archive, moveTo, ofThreads, remove } from "../state/actions";
-import { list, loadWindow, show, inView } from "../state/list";
+import { isMissing, list, loadWindow, show, inView } from "../state/list";
 import { mailboxes, pathOf, sortedMailboxes } from "../state/mailboxes";
 import { onceEach, rows, threads } from "../state/messages";
 import { place, byThread } from "../state/place";
@@ -173,7 +173,7 @@ function Rows() {
   useEffect(() => {
     // After a refusal, or without a connection, the server is asked again when it answers or when the person wants it.
     if (l.state !== "ready" && l.state !== "loading") return undefined;
-    for (let i = from; i < to; i += 1) if (l.ids[i] === undefined) return void loadWindow(i);
+    for (let i = from; i < to; i += 1) if (isMissing(i)) return void loadWindow(i);
     return undefined;
   }, [from, to, l]);
 
