@@ -265,20 +265,37 @@ func (w *walk) threads() (map[note.UNID]touchedThread, error) {
 		if f == nothing || f == updated {
 			return true
 		}
-		if f == destroyed {
-			w.told[u] = true
-		}
 		if thread.IsZero() {
 			inner = ErrForgotten // a row of an older version does not hold the thread
 			return false
 		}
-		// A message that went to the bin was seen at the state, unless it was marked \Deleted then and unmarked since.
-		certain := f == destroyed && !w.partial && (c.Gone && !c.Hidden && max(c.Created, c.Shown) <= w.s.base() ||
-			!c.Gone && w.left[c.Note])
+		certain := false
+		if f == destroyed {
+			w.told[u] = true
+			if certain, inner = w.saw(&c); inner != nil {
+				return false
+			}
+		}
 		touched[thread] = touchedThread{mod, touched[thread].old || certain, touched[thread].lost || f == destroyed}
 		return true
 	})
 	return touched, errors.Join(err, inner)
+}
+
+// saw reports whether the person certainly saw a message at the state. c is the change that took it away.
+func (w *walk) saw(c *layout.Change) (bool, error) {
+	switch {
+	case w.partial:
+		return false, nil
+	case c.Gone:
+		return !c.Hidden && max(c.Created, c.Shown) <= w.s.base(), nil
+	case !w.left[c.Note]:
+		return false, nil
+	}
+	// A message that went to the bin was seen at the state if it was there, unless it was marked \Deleted then and
+	// unmarked since.
+	row, err := w.d.r.Row(c.Note)
+	return err == nil && row.Created <= w.s.base(), err
 }
 
 // thread evaluates a thread for the person. live: the person sees a message of it. old: the person saw one at the
