@@ -218,6 +218,32 @@ func TestWake(t *testing.T) {
 	expect(t, c, "end\nwoken\n")
 }
 
+// A session that is woken again while it answers each wake gets its input.
+func TestWakeAgain(t *testing.T) {
+	t.Parallel()
+	_, _, a := openDoor(t, testEnv(), Options{}, Door{Name: "echo", Serve: func(c *Conn) {
+		for {
+			c.Wake()
+			switch err := c.Await(time.Minute); {
+			case errors.Is(err, ErrWoken):
+			case err != nil:
+				return
+			default:
+				line, err := c.ReadLine(100, time.Minute)
+				if err != nil {
+					return
+				}
+				c.Print(line)
+			}
+		}
+	}})
+	c := dial(t, a)
+	for range 3 {
+		_, _ = io.WriteString(c, "ping\n")
+		expect(t, c, "ping\n")
+	}
+}
+
 // Concurrent wakes and input lose neither a byte nor a wake.
 func TestWakeRace(t *testing.T) {
 	t.Parallel()

@@ -16,9 +16,13 @@ type waiting struct {
 	mu          sync.Mutex // guards the fields below
 	idle        bool       // in Await
 	woken       bool       // Wake was called and not yet answered
-	interrupted bool       // the read deadline was moved into the past
+	answered    bool       // Await has returned ErrWoken since the last input
+	interrupted bool       // the read deadline was moved into the past, or is that of a look
 	handshaking bool
 }
+
+// lookTime bounds the look for input of a session that was woken again.
+const lookTime = time.Millisecond
 
 // Wake makes the session's current or next Await return ErrWoken, unless there is input. Any goroutine may call it, to
 // notify a session that waits for its client.
@@ -62,6 +66,12 @@ func (w *waiting) abort() error {
 func (w *waiting) begin(now time.Time, timeout time.Duration) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// Look for input before the next ErrWoken. Otherwise a session that is woken each time before it waits would never
+	// read.
+	if w.woken && w.answered && !w.server.isClosing() {
+		w.idle, w.interrupted = true, true
+		return w.socket.SetReadDeadline(now.Add(lookTime))
+	}
 	// Check under the lock: a later Wake or shutdown sees idle set.
 	err := w.reason()
 	if err == nil {
@@ -77,6 +87,7 @@ func (w *waiting) end(err error) error {
 	defer w.mu.Unlock()
 	w.idle = false
 	if err == nil || !isTimeout(err) {
+		w.answered = false
 		return err
 	}
 	if err := w.reason(); err != nil {
@@ -92,7 +103,7 @@ func (w *waiting) reason() error {
 	case w.server.isClosing():
 		return ErrClosing
 	case w.woken:
-		w.woken = false
+		w.woken, w.answered = false, true
 		return ErrWoken
 	}
 	return nil
