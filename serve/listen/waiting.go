@@ -16,7 +16,7 @@ type waiting struct {
 	mu          sync.Mutex // guards the fields below
 	idle        bool       // in Await
 	woken       bool       // Wake was called and not yet answered
-	answered    bool       // Await has returned ErrWoken since the last input
+	answered    bool       // Await has returned ErrWoken since it last read
 	interrupted bool       // the read deadline was moved into the past, or is that of a look
 	handshaking bool
 }
@@ -66,10 +66,10 @@ func (w *waiting) abort() error {
 func (w *waiting) begin(now time.Time, timeout time.Duration) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// Look for input before the next ErrWoken. Otherwise a session that is woken each time before it waits would never
-	// read.
+	// Look for input before the next ErrWoken. A session that is woken each time before it waits would never read
+	// otherwise. On a busy machine the time may pass before the look; a later one comes.
 	if w.woken && w.answered && !w.server.isClosing() {
-		w.idle, w.interrupted = true, true
+		w.idle, w.interrupted, w.readTimeout = true, true, timeout
 		return w.socket.SetReadDeadline(now.Add(lookTime))
 	}
 	// Check under the lock: a later Wake or shutdown sees idle set.
