@@ -204,6 +204,7 @@ func (t *tiers) drop(id uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.rows, id)
+	delete(t.lost, id)
 	return engineError(t.eng.Delete(layout.CopyKey(id), pebble.NoSync))
 }
 
