@@ -266,8 +266,8 @@ func (r *imapReader) mapFolder(d *wire.ListData, prefix string, ours,
 	if virtual && !r.a.All && !slices.Contains(r.a.Folder, d.Mailbox) {
 		return f, "it shows messages of other folders again (--all brings them)"
 	}
-	if d.Mailbox == mailbox.RecoverableName && !slices.Contains(r.a.Folder, d.Mailbox) {
-		return f, "it holds deleted messages (--folder brings them)"
+	if strings.HasPrefix(d.Mailbox, mailbox.RecoverableName) && !slices.Contains(r.a.Folder, d.Mailbox) {
+		return f, "by its name it may hold deleted messages (--folder brings them)"
 	}
 	name := d.Mailbox
 	delimiter := "/"

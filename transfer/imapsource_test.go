@@ -17,6 +17,7 @@ func TestSkippedFolders(t *testing.T) {
 		{"Plans", `\HasNoChildren`, ""},
 		{"All Mail", `\All`, "of other folders"},
 		{mailbox.RecoverableName, `\HasNoChildren`, "deleted messages"},
+		{mailbox.RecoverableName + " 1-a", `\HasNoChildren`, "deleted messages"},
 	} {
 		d := &wire.ListData{Mailbox: x.name, Delimiter: '/', Attrs: []string{x.attr}}
 		for _, named := range []bool{false, true} {
