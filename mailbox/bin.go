@@ -37,6 +37,14 @@ func (hd *handle) readBin(ctx context.Context, fn func(*store.Reader) error) err
 	})
 }
 
+// shown returns the folders that the person may see.
+func (hd *handle) shown(r *store.Reader) []*layout.Folder {
+	if hd.bin {
+		return hd.shownBins(r)
+	}
+	return r.Folders()
+}
+
 // shownBins returns the folders of a handle of Bin.
 func (hd *handle) shownBins(r *store.Reader) []*layout.Folder {
 	if hd.svc.opt.KeepDeleted == 0 {
@@ -74,10 +82,10 @@ func (hd *handle) subscribeBin(ctx context.Context, name string, on bool) error 
 	})
 }
 
-// takeOut puts a message of a bin into a folder, with the rights of the person there and of the server in the bin. If
-// move is set, the message leaves the bin at once.
-func (hd *handle) takeOut(w *store.Writer, id, from note.ID, to *layout.Folder, move bool,
-	added *uint64) (uid uint32, err error) {
+// takeOut moves a message of a bin into a folder, with the rights of the person there and of the server in the bin. It
+// is there already if a replica moved it while another one deleted it. added counts the bytes that the mail file does
+// not count as used yet.
+func (hd *handle) takeOut(w *store.Writer, id, from note.ID, to *layout.Folder, added *uint64) (uid uint32, err error) {
 	if err := hd.mayRecover(&w.Reader); err != nil {
 		return 0, err
 	}
@@ -85,14 +93,18 @@ func (hd *handle) takeOut(w *store.Writer, id, from note.ID, to *layout.Folder, 
 	if err != nil {
 		return 0, err
 	}
-	*added += n.Size
+	if n.Hidden() {
+		*added += n.Size
+	}
 	if err := roomIn(&w.Reader, &hd.who, to, *added); err != nil {
 		return 0, err
 	}
 	err = w.AsServer(func() error {
-		uid, err = hd.addTo(w, id, to.Note)
-		if err != nil || !move {
-			return err
+		m, there := n.Member(to.Note)
+		if uid = m.UID; !there {
+			if uid, err = w.AddTo(id, to.Note); err != nil {
+				return err
+			}
 		}
 		return w.RemoveFrom(id, from)
 	})

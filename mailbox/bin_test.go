@@ -3,6 +3,7 @@ package mailbox_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -118,10 +119,17 @@ func TestBinShown(t *testing.T) {
 	if _, _, err := w.mf.Bin().Open(w.ctx, mailbox.RecoverableName, true); !errors.Is(err, mailbox.ErrNoFolder) {
 		t.Errorf("the folder under the name of the person's own: %v", err)
 	}
+	own := w.open(mailbox.RecoverableName)
+	c, err := own.Carry(w.ctx)
+	w.must(err)
+	w.must(w.mf.Rename(w.ctx, mailbox.RecoverableName, "Kept"))
+	if _, _, err := w.mf.Bin().Resume(w.ctx, c); !errors.Is(err, mailbox.ErrFolderGone) {
+		t.Errorf("the person's own folder continues as that of deleted messages: %v", err)
+	}
 }
 
-// TestBinQuota checks that recovering copies and moves count against the quota, also in several parts, and that a copy
-// that fails leaves everything recoverable.
+// TestBinQuota checks that recovering copies and moves count against the quota, also in several parts. Purge meanwhile
+// takes nothing that is recovered, also if a later part fails.
 func TestBinQuota(t *testing.T) {
 	t.Parallel()
 	const many = 1500
@@ -130,7 +138,7 @@ func TestBinQuota(t *testing.T) {
 		move  bool
 		moved int
 	}{
-		{many, false, many}, {many - 1, false, 0}, {800, false, 0},
+		{many, false, many}, {many - 1, false, 1000}, {800, false, 0},
 		{many, true, many}, {many - 1, true, 1000}, {800, true, 0},
 	} {
 		t.Run(fmt.Sprint(x.fit, x.move), func(t *testing.T) {
@@ -144,7 +152,13 @@ func TestBinQuota(t *testing.T) {
 			w.must(v.Expunge(w.ctx, nil))
 			w.must(w.s.SetInfo(note.System, w.db, func(i *layout.Info) { i.Quota = uint64(x.fit) * size }))
 			s := w.bin()
-			res, err := s.v.CopyTo(w.ctx, allMessages, true, w.mf, mailbox.UseArchive, x.move, nil)
+			purge := func(_, _ uint64) {
+				n, err := w.svc.PurgeRecoverable(w.ctx, w.db, nil)
+				if err != nil || n != 0 {
+					t.Errorf("%d purged: %v", n, err)
+				}
+			}
+			res, err := s.v.CopyTo(w.ctx, allMessages, true, w.mf, mailbox.UseArchive, x.move, purge)
 			if x.moved < many != errors.Is(err, mailbox.ErrOverQuota) {
 				t.Error(err)
 			}
@@ -190,7 +204,7 @@ func TestBinTargets(t *testing.T) {
 			}
 		}
 	}
-	// A replica moves the message while another one deletes it: it is in both folders, and the copy is a second one.
+	// A replica moves the message while another one deletes it: it is in both folders.
 	w.must(w.s.Update(w.ctx, note.System, []note.DatabaseID{w.db}, func(tx *store.Tx) error {
 		wr, err := tx.Database(w.db)
 		if err != nil {
@@ -206,12 +220,18 @@ func TestBinTargets(t *testing.T) {
 		}
 		return err
 	}))
-	_, err = s.v.CopyTo(w.ctx, allMessages, true, w.mf, mailbox.UseSent, false, nil)
+	seen := mailbox.StoreOp{Mode: mailbox.Add, Flags: mailbox.Flags{Seen: true, Keywords: []string{"work"}}}
+	_, err = w.open(mailbox.UseSent).Store(w.ctx, allMessages, true, seen, func(*mailbox.Message) {})
+	w.must(err)
+	uids, flags := w.fresh(mailbox.UseSent)
+	res, err := s.v.CopyTo(w.ctx, allMessages, true, w.mf, mailbox.UseSent, false, nil)
 	w.must(err)
 	if s.poll(true); len(s.uids) != 0 {
 		t.Errorf("%v are left", s.uids)
 	}
-	if uids, flags := w.fresh(mailbox.UseSent); len(uids) != 2 || flags[uids[0]] != "" || flags[uids[1]] != "" {
-		t.Errorf("recovered are %v", flags)
+	now, left := w.fresh(mailbox.UseSent)
+	if len(uids) != 1 || !slices.Equal(now, uids) || !maps.Equal(left, flags) || len(res.Dest) != 1 ||
+		res.Dest[0].Start != uids[0] {
+		t.Errorf("recovered are %v at %v, want %v", left, res.Dest, flags)
 	}
 }

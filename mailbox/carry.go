@@ -141,7 +141,7 @@ func mayChange(g note.Rights) bool {
 // carriedFolder finds the folder of a carried view, even if it was renamed. It checks that this replica has all changes
 // that were announced to the session.
 func (hd *handle) carriedFolder(r *store.Reader, c *Carried) (*layout.Folder, error) {
-	for _, h := range r.Folders() {
+	for _, h := range hd.shown(r) {
 		if h.UNID != c.UNID {
 			continue
 		}

@@ -239,11 +239,7 @@ func (hd *handle) update(ctx context.Context, fn func(*store.Writer) error) erro
 func (f *File) Folders(ctx context.Context) ([]Folder, error) {
 	var out []Folder
 	err := f.read(ctx, func(r *store.Reader) error {
-		list := r.Folders()
-		if f.bin {
-			list = f.shownBins(r)
-		}
-		for _, h := range list {
+		for _, h := range f.shown(r) {
 			if f.bin || ofMail(h) {
 				out = append(out, f.folder(r, h))
 			}

@@ -318,9 +318,6 @@ type target struct {
 	validity uint32
 	// whole makes a message that no longer exists an error, ErrExpunged.
 	whole bool
-	// uncounted counts the bytes that earlier parts copied out of a bin: the mail file does not count them as used
-	// while they are in the bin too. added is uncounted with the last part.
-	uncounted, added uint64
 }
 
 // find returns the folder. It returns store.ErrConflict if the folder was renumbered: the UIDs of the parts could not
@@ -375,7 +372,7 @@ func (v *View) transfer(ctx context.Context, set Set, byUID bool, to target, mov
 		}
 		if err != nil && !move && to.id != 0 {
 			ctx := context.WithoutCancel(ctx)
-			back := errors.Join(to.remove(ctx, piece.Dest), to.remove(ctx, out.Dest))
+			back := errors.Join(to.takeBack(ctx, piece.Dest), to.takeBack(ctx, out.Dest))
 			return CopyResult{}, partly(errors.Join(err, back), back != nil)
 		}
 		if err != nil {
@@ -383,7 +380,6 @@ func (v *View) transfer(ctx context.Context, set Set, byUID bool, to target, mov
 		}
 		out.UIDValidity = piece.UIDValidity
 		out.Source, out.Dest = appendSet(out.Source, piece.Source), appendSet(out.Dest, piece.Dest)
-		to.uncounted = to.added
 	}
 	return out, nil
 }
@@ -403,7 +399,7 @@ func (v *View) transferSome(tx *store.Tx, uids []uint32, dest *target,
 		return out, 0, err
 	}
 	out.UIDValidity = h.UIDValidity
-	added := dest.uncounted
+	var added uint64
 	for _, uid := range uids {
 		id, err := from.Member(v.folder, uid)
 		if errors.Is(err, store.ErrNotFound) {
@@ -421,9 +417,6 @@ func (v *View) transferSome(tx *store.Tx, uids []uint32, dest *target,
 		}
 		out.Source, out.Dest = appendUID(out.Source, uid), appendUID(out.Dest, to)
 	}
-	if v.f.bin && !move {
-		dest.added = added
-	}
 	return out, h.Note, nil
 }
 
@@ -432,7 +425,7 @@ func (v *View) transferSome(tx *store.Tx, uids []uint32, dest *target,
 func (o *opened) transferEither(from, to *store.Writer, id note.ID, h *layout.Folder, move bool,
 	added *uint64) (uint32, error) {
 	if o.f.bin {
-		return o.f.takeOut(to, id, o.folder, h, move, added)
+		return o.f.takeOut(to, id, o.folder, h, added)
 	}
 	if move {
 		if err := o.mayTake(from, id); err != nil {
@@ -445,9 +438,9 @@ func (o *opened) transferEither(from, to *store.Writer, id note.ID, h *layout.Fo
 	return o.transferAcross(from, to, id, h, move, added)
 }
 
-// remove removes messages: those that earlier parts of a copy added, or those that were copied out of a bin. It acts as
-// the server and checks no rights of the person, who could not do this alone.
-func (t *target) remove(ctx context.Context, uids Set) error {
+// takeBack removes the messages that earlier parts of a copy added. It acts as the server and checks no rights of the
+// person, because the messages should never have existed.
+func (t *target) takeBack(ctx context.Context, uids Set) error {
 	for _, g := range uids {
 		for from, more := g.Start, true; more; {
 			last := g.Stop
@@ -513,8 +506,8 @@ func (o *opened) transferOne(w *store.Writer, id note.ID, h *layout.Folder, move
 
 // CopyTo copies messages into a folder of another mail file, like Copy. If move is set, it removes them here. A copy
 // keeps its UNID if that is not in use there. Between two parts it calls tell, if not nil, with the number of messages
-// done and the total. From a folder of File.Bin it recovers messages, into the same mail file only: they leave the bin
-// also if move is not set.
+// done and the total. From a folder of File.Bin it recovers messages, into the same mail file only, and always moves
+// them: what is in the bin and in another folder at once could be purged, and then be taken back as a copy.
 func (v *View) CopyTo(ctx context.Context, set Set, byUID bool, to *File, dest string, move bool,
 	tell func(done, all uint64)) (CopyResult, error) {
 	if v.f.bin && to.db != v.f.db {
@@ -523,12 +516,7 @@ func (v *View) CopyTo(ctx context.Context, set Set, byUID bool, to *File, dest s
 	if move && v.readOnly && !v.f.bin {
 		return CopyResult{}, ErrReadOnly
 	}
-	res, err := v.transfer(ctx, set, byUID, target{file: to, name: dest}, move, tell)
-	if v.f.bin && !move && err == nil {
-		bin := target{file: v.f, id: v.folder, validity: v.validity}
-		err = partly(bin.remove(context.WithoutCancel(ctx), res.Source), true)
-	}
-	return res, err
+	return v.transfer(ctx, set, byUID, target{file: to, name: dest}, move || v.f.bin, tell)
 }
 
 // transferAcross copies a message into a folder of another mail file, or moves it there.

@@ -15,7 +15,7 @@ func (s *session) candidates(filters func(yield func(*imap.MailboxFilter) bool))
 	for f := range filters {
 		others = others || f.Kind == imap.FilterSubscribed || slices.ContainsFunc(f.Mailboxes, reserved)
 	}
-	patterns := []string{mailbox.Inbox}
+	patterns := []string{mailbox.Inbox, mailbox.RecoverableName}
 	if others {
 		patterns = nil
 	}

@@ -86,7 +86,7 @@ func (s *session) appendList(dst []byte, verb string, f *mailbox.Folder, options
 // Implements: RFC 9051 §6.3.9.4 \NonExistent in LIST (SUBSCRIBED)
 func (s *session) withOutlived(folders []mailbox.Folder, patterns []string) ([]mailbox.Folder, error) {
 	names, err := s.file.Outlived(s.c.Context())
-	if err != nil || !reachShared(patterns) {
+	if err != nil || !reach(patterns, mailbox.OthersPrefix, mailbox.SharedPrefix) {
 		return mailbox.WithOutlived(folders, names), err
 	}
 	list, err := s.shares()

@@ -18,7 +18,7 @@ func (s *session) root(name string) (*mailbox.File, error) {
 		return s.file, nil
 	}
 	f, err := s.at(name + "/")
-	if err == nil && f == s.file {
+	if err == nil && f.Prefix() == "" {
 		err = mailbox.ErrNoFolder
 	}
 	return f, err

@@ -125,9 +125,15 @@ func (s *session) folders(patterns []string) ([]mailbox.Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	bins, err := s.bins()
-	if all = append(all, bins...); err != nil || !reachShared(patterns) {
-		return all, err
+	if reach(patterns, mailbox.RecoverableName) {
+		bins, err := s.bins()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, bins...)
+	}
+	if !reach(patterns, mailbox.OthersPrefix, mailbox.SharedPrefix) {
+		return all, nil
 	}
 	list, err := s.shares()
 	if err != nil {
@@ -161,15 +167,15 @@ func level(prefix string) mailbox.Folder {
 	return mailbox.Folder{Name: strings.TrimSuffix(prefix, "/"), HasChildren: true, Rights: note.Lookup}
 }
 
-// reachShared reports whether patterns can match a mailbox of others.
-func reachShared(patterns []string) bool {
+// reach reports whether patterns can match a mailbox whose name begins with one of the prefixes.
+func reach(patterns []string, prefixes ...string) bool {
 	for _, p := range patterns {
 		fixed := p
 		if i := strings.IndexAny(p, "*%"); i >= 0 {
 			fixed = p[:i]
 		}
-		for _, root := range [...]string{mailbox.OthersPrefix, mailbox.SharedPrefix} {
-			if strings.HasPrefix(fixed, root) || strings.HasPrefix(root, fixed) {
+		for _, prefix := range prefixes {
+			if strings.HasPrefix(fixed, prefix) || strings.HasPrefix(prefix, fixed) {
 				return true
 			}
 		}
