@@ -71,31 +71,47 @@ test("the cursor stays with its message when mail comes: what is deleted by a ke
   assert.deepEqual(page.wrong, []);
 });
 
-test("a list that was scrolled stays where it is when mail comes or goes; at its top it shows what comes", async () => {
-  const [{ created: { f: { id } } }] = await jmap("bob", ["Mailbox/set", { create: { f: { name: "Scrolled" } } }]);
+/** Lines in a folder of Bob, by the minute, and the list of the folder on a page; with pinned, another line is pinned. */
+async function lines(name, n, pinned = false) {
+  const [{ created: { f: { id } } }] = await jmap("bob", ["Mailbox/set", { create: { f: { name } } }]);
   const letter = (n, keywords) => ({ mailboxIds: { [id]: true }, keywords: { $seen: true, ...keywords }, subject: `Line ${n}.`, receivedAt: new Date(Date.UTC(2026, 0, 2) - n * 60_000).toISOString().replace(".000", ""), bodyValues: { t: { value: "x" } }, textBody: [{ partId: "t", type: "text/plain" }] });
   const write = async (...letters) => Object.values((await jmap("bob", ["Email/set", { create: Object.fromEntries(letters.map((m, i) => [`e${i}`, m])) }]))[0].created).map((m) => m.id);
-  const [, ...ids] = await write(letter(200, { $pinned: true }), ...Array.from({ length: 130 }, (_, i) => letter(i + 1)));
+  const ids = await write(...Array.from({ length: n }, (_, i) => letter(i + 1)));
+  if (pinned) await write(letter(200, { $pinned: true }));
   const page = await open({ worker: false });
-  await signInAt(page, "/mail/Scrolled", ".row:has-text('Line 1.')", "bob");
+  await signInAt(page, `/mail/${name}`, ".row:has-text('Line 1.')", "bob");
   const list = page.locator(".list .scroll");
   /** The rows in sight, by their distances from the top of the list. */
   const seen = () => list.evaluate((e) => Object.fromEntries([...e.querySelectorAll(".row")].map((r) => [Math.round(r.getBoundingClientRect().top - e.getBoundingClientRect().top), /Line (-?\d+)/u.exec(r.textContent)?.[1]]).filter(([y]) => y > -76 && y < e.clientHeight)));
+  const scroll = async (at) => {
+    await list.evaluate((e, y) => (e.scrollTop = y), at * 76);
+    await until(async () => Object.values(await seen()).every((n) => n) && (await list.evaluate((e) => e.scrollTop)) > 0);
+    return seen();
+  };
+  /** Waits until the list has n rows. */
+  const has = (n) => page.waitForSelector(`.rows[aria-rowcount='${n}']`);
+  const end = async () => {
+    await jmap("bob", ["Mailbox/set", { destroy: [id], onDestroyRemoveEmails: true }]);
+    assert.deepEqual(page.wrong, []);
+  };
+  return { letter, write, ids, page, list, seen, scroll, has, end };
+}
+
+test("a list that was scrolled stays where it is when mail comes or goes; at its top it shows what comes", async () => {
+  const { letter, write, ids, page, list, seen, scroll, has, end } = await lines("Scrolled", 130, true);
   await page.keyboard.press("j");
   await page.waitForSelector(".row.at:has-text('Line 1.')");
-  await list.evaluate((e) => (e.scrollTop = 70.5 * 76));
-  await page.locator(".row:has-text('Line 80.')").waitFor();
-  const before = await seen();
+  const before = await scroll(70.5);
   const top = Math.min(...Object.keys(before));
   assert.equal(before[top], "70");
   await write(letter(0));
-  await page.waitForSelector(".rows[aria-rowcount='132']");
+  await has(132);
   await becomes(seen, before);
   await write(...Array.from({ length: 20 }, (_, i) => letter(-i - 1)));
-  await page.waitForSelector(".rows[aria-rowcount='152']");
+  await has(152);
   await becomes(seen, before);
   await jmap("bob", ["Email/set", { destroy: ids.slice(2, 5) }]);
-  await page.waitForSelector(".rows[aria-rowcount='149']");
+  await has(149);
   await becomes(seen, before);
   await jmap("bob", ["Email/set", { update: { [ids[69]]: { "keywords/$pinned": true } } }]); // the first one in sight goes to the top alone
   await page.locator(".row:has-text('Line 70.')").waitFor({ state: "detached" });
@@ -110,8 +126,84 @@ test("a list that was scrolled stays where it is when mail comes or goes; at its
   await write(letter(-21, { $pinned: true }));
   await page.waitForSelector(".row[aria-rowindex='1']:has-text('Line -21.')");
   assert.equal(await list.evaluate((e) => e.scrollTop), 0);
-  await jmap("bob", ["Mailbox/set", { destroy: [id], onDestroyRemoveEmails: true }]);
-  assert.deepEqual(page.wrong, []);
+  await end();
+});
+
+test("a list at its end stays there when messages above go", async () => {
+  const { ids, seen, scroll, has, end } = await lines("Ended", 50);
+  const before = await scroll(50);
+  await jmap("bob", ["Email/set", { destroy: ids.slice(2, 5) }]);
+  await has(47);
+  await becomes(seen, before);
+  await end();
+});
+
+test("a list stays where it is when the first two in sight go to its top", async () => {
+  const { ids, seen, scroll, end } = await lines("Held", 130, true);
+  const before = await scroll(70.5);
+  const [first, second] = Object.keys(before).sort((a, b) => a - b);
+  assert.deepEqual([before[first], before[second]], ["70", "71"]);
+  await jmap("bob", ["Email/set", { update: Object.fromEntries(ids.slice(69, 71).map((id) => [id, { "keywords/$pinned": true }])) }]);
+  await becomes(seen, { ...before, [first]: "68", [second]: "69" });
+  await end();
+});
+
+test("a list stays where it is when more messages come than it reads at once", async () => {
+  const { letter, write, seen, scroll, has, end } = await lines("Flooded", 130);
+  const before = await scroll(70.5);
+  await write(...Array.from({ length: 70 }, (_, i) => letter(-i)));
+  await has(200);
+  await becomes(seen, before);
+  await end();
+});
+
+test("a list at its top shows what comes, however much it is, and the cursor stays with its message", async () => {
+  const { letter, write, page, seen, has, end } = await lines("Topmost", 60);
+  const before = await seen();
+  await write(...Array.from({ length: 30 }, (_, i) => letter(-i)));
+  await has(90);
+  await write(letter(-30));
+  await has(91);
+  await becomes(seen, Object.fromEntries(Object.entries(before).map(([y, n]) => [y, String(n - 31)])));
+  await page.keyboard.press("j");
+  await page.waitForSelector(".row.at:has-text('Line 2.')");
+  await end();
+});
+
+test("a folder behind a search opens at its top, with the cursor there", async () => {
+  const { page, seen, has, end } = await lines("Searched", 60);
+  const before = await seen();
+  await page.fill(".search input", "Line 50 in:Searched");
+  await page.keyboard.press("Enter");
+  await has(1);
+  await page.click(".list [aria-label='End the search']");
+  await has(60);
+  await page.keyboard.press("j");
+  await page.waitForSelector(".row.at:has-text('Line 2.')");
+  await becomes(seen, before);
+  await end();
+});
+
+test("a list that the browser kept stays where it was scrolled when the server tells that it is longer", async () => {
+  const { letter, write, page, seen, scroll, has, end } = await lines("Stale", 130);
+  const before = await scroll(80.5);
+  await write(letter(0));
+  await has(131);
+  await until(async () => Object.values(await keptIn(page, "bob", "lists")).some((ids) => ids.length === 120)); // two windows
+  let answer;
+  const answered = new Promise((done) => (answer = done));
+  await page.route("**/jmap/**", async (route) => {
+    if (route.request().postData()?.includes('"collapseThreads"')) await answered;
+    await route.continue();
+  });
+  await page.reload();
+  await has(120);
+  const held = await scroll(81.5);
+  assert.deepEqual(held, before);
+  answer();
+  await has(131);
+  await becomes(seen, held);
+  await end();
 });
 
 test("two browsers on one mailbox show the same", async () => {

@@ -83,8 +83,8 @@ const atOnce = 2;
 
 const startOf = (position: number) => Math.floor(position / windowSize) * windowSize;
 
-/** Reports if a position is to be read: the same question about a short window has the same answer. */
-export const isMissing = (position: number) => list.value.ids[position] === undefined && !(answered === place.value && last.short.has(startOf(position)));
+/** Reports if a position is to be read: the same question about a short window has the same answer, as long as the list is the same. */
+export const isMissing = (position: number) => list.value.ids[position] === undefined && !(answered === place.value && last.total === list.value.total && last.short.has(startOf(position)));
 
 /** Reads the window of a position; if again is set, also one that is there. */
 export async function loadWindow(position: number, again = false): Promise<void> {
@@ -309,6 +309,8 @@ function forgetFar(read: number): void {
   const nextRows = new Map([...rows.value].filter(([id]) => stay.has(id)));
   rows.value = nextRows;
   threads.value = nextThreads;
+  // A short window that loses rows is to be read again.
+  list.value.ids.forEach((id, i) => { if (id && !nextRows.has(id)) last.short.delete(startOf(i)); });
   list.value = {
     ...list.value, ids: list.value.ids.map((id) => (id && nextRows.has(id) ? id : undefined)),
     snippets: new Map([...list.value.snippets].filter(([id]) => nextRows.has(id))),

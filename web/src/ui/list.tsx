@@ -7,7 +7,7 @@ import { nameOrAddress, plainName } from "../state/shown";
 import { below } from "../state/folders";
 import { selecting } from "../state/all";
 import { archive, moveTo, ofThreads, remove } from "../state/actions";
-import { isMissing, list, loadWindow, show, inView } from "../state/list";
+import { isMissing, list, loadWindow, show, inView, type List as ListData } from "../state/list";
 import { mailboxes, pathOf, sortedMailboxes } from "../state/mailboxes";
 import { onceEach, rows, threads } from "../state/messages";
 import { place, byThread } from "../state/place";
@@ -98,10 +98,16 @@ export function moveMenu(at: Element): void {
 /** The space above the first row, in pixels: half of the name of its day. */
 const head = 8;
 
-/** The positions by which the rows between two positions have moved. Of the first two that are still there, one may have moved alone. */
-function shift(before: (Id | undefined)[], now: (Id | undefined)[], from: number, to: number): number {
-  const [a = 0, b = a] = before.slice(from, to).flatMap((id, i) => (id && now.includes(id) ? now.indexOf(id) - from - i : []));
-  return Math.abs(b) < Math.abs(a) ? b : a;
+/**
+ * The fewest positions by which a row between two positions has moved: others may have moved alone, as those do that are pinned. If the
+ * list knows none of them now, the positions by which it has grown; kept rows do not tell how long it was.
+ */
+function shift(before: ListData, now: ListData, from: number, to: number): number {
+  const by = before.ids.slice(from, to).flatMap((id, i) => {
+    const at = id ? now.ids.indexOf(id) : -1;
+    return at < 0 ? [] : at - from - i;
+  });
+  return by.sort((a, b) => Math.abs(a) - Math.abs(b))[0] ?? (before.state === "ready" ? Math.max(0, now.total - before.total) : 0);
 }
 
 function Rows() {
@@ -110,6 +116,8 @@ function Rows() {
   const height = useSignal(600);
   const rowHeight = preferences.value.density === "compact" ? 44 : 76;
   const l = list.value;
+  /** The pixels by which the list is scrolled: the drawing of a shorter list may lower them. */
+  const y = scroll.current?.scrollTop ?? 0;
 
   useEffect(() => {
     const e = scroll.current!;
@@ -129,23 +137,24 @@ function Rows() {
   };
   /** The list does not follow the cursor that was set last. */
   const isFree = useRef(false);
-  // When others come or go the rows in sight stay there, unless the list is at its top, and the cursor stays with its message: who
-  // deletes with a key means that one, and not the place.
-  const was = useRef({ ids: l.ids, at: cursor.value });
+  // When others come or go the rows in sight stay there, unless the list is at its top: it stays there and shows what comes. The cursor
+  // stays with its message: a key that deletes means that one, and not the place.
+  const was = useRef({ l, at: cursor.value });
   useLayoutEffect(() => {
-    const { ids, at } = was.current;
-    if (ids !== l.ids) {
-      const e = scroll.current!, isSeen = hidden(at) === 0;
-      const first = Math.max(0, Math.floor((e.scrollTop - head) / rowHeight));
-      if (e.scrollTop > 0) e.scrollTop += shift(ids, l.ids, first, first + Math.ceil(e.clientHeight / rowHeight)) * rowHeight;
-      const under = ids[at];
+    const { l: before, at } = was.current;
+    if (before.ids !== l.ids && before.mailbox === l.mailbox && before.search === l.search && before.view === l.view) {
+      const e = scroll.current!, isFollowed = e.scrollTop > 0 && hidden(at) === 0;
+      const first = Math.max(0, Math.floor((y - head) / rowHeight));
+      const by = e.scrollTop > 0 ? shift(before, l, first, first + Math.ceil(e.clientHeight / rowHeight)) : 0;
+      if (by !== 0) e.scrollTop = y + by * rowHeight;
+      const under = before.ids[at];
       const now = under && at === cursor.value ? l.ids.indexOf(under) : -1;
       if (now >= 0 && now !== at) {
-        isFree.current = !isSeen;
+        isFree.current = !isFollowed;
         cursor.value = now;
       }
     }
-    was.current = { ids: l.ids, at: cursor.value };
+    was.current = { l, at: cursor.value };
   }, [l.ids, cursor.value]);
   const asleep = mailboxes.value.get(place.value.mailbox)?.role === "snoozed";
   useEffect(() => {
