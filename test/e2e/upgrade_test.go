@@ -134,6 +134,7 @@ func TestClusterUpgrade(t *testing.T) {
 	two.program = []string{now}
 	two.serve()
 	mail(two, "new-two")
+	one.sees(curl, subjects...) // two hands it over, and may have to wait
 	mail(one, "old-one-again")
 	one.sees(curl, subjects...)
 	two.sees(curl, subjects...)

@@ -53,7 +53,7 @@ const shown = (page) => page.evaluate((layout) => {
 }, `(${layout})`);
 
 test("letters of big senders are shown as the browser shows them, in no more than the column", { timeout: 120_000 }, async () => {
-  const page = await enter({ width: 1440 });
+  const page = await enter({ width: 1440, height: 2000 }); // all of their rows are in sight
   const raw = await open();
   const listed = async () => Number(await page.getAttribute(".rows", "aria-rowcount"));
   const before = await listed();
