@@ -37,21 +37,17 @@ func (hd *handle) readBin(ctx context.Context, fn func(*store.Reader) error) err
 	})
 }
 
-// shown returns the folders that the person may see.
+// shown returns the folders that the person may see. Of a handle of Bin these are the bins.
 func (hd *handle) shown(r *store.Reader) []*layout.Folder {
-	if hd.bin {
-		return hd.shownBins(r)
-	}
-	return r.Folders()
-}
-
-// shownBins returns the folders of a handle of Bin.
-func (hd *handle) shownBins(r *store.Reader) []*layout.Folder {
-	if hd.svc.opt.KeepDeleted == 0 {
+	switch {
+	case !hd.bin:
+		return r.Folders()
+	case hd.svc.opt.KeepDeleted == 0:
 		return nil
 	}
+	all := r.AllFolders()
 	return slices.DeleteFunc(bins(r), func(h *layout.Folder) bool {
-		return slices.ContainsFunc(r.AllFolders(), func(o *layout.Folder) bool { return o.Name == binName(h) })
+		return slices.ContainsFunc(all, func(o *layout.Folder) bool { return o.Name == binName(h) })
 	})
 }
 
@@ -60,7 +56,7 @@ func binName(h *layout.Folder) string { return RecoverableName + strings.TrimPre
 
 // binNamed finds a folder of Bin by its name.
 func (hd *handle) binNamed(r *store.Reader, name string) (*layout.Folder, error) {
-	for _, h := range hd.shownBins(r) {
+	for _, h := range hd.shown(r) {
 		if binName(h) == name {
 			return h, nil
 		}

@@ -83,8 +83,8 @@ type tiers struct {
 	removed map[uint64]bool
 	// damaged holds the segments whose files are damaged. The pass that runs, or the next one, heals them.
 	damaged map[uint64]bool
-	// lost holds the segments whose copies did not pass a check. The next pass writes them again. Their rows stay: the
-	// check may have read wrong bytes of a copy that is whole, and it may be all that is left of a damaged file.
+	// lost holds the segments whose copies did not pass a check. The next pass writes them again. Until then their rows
+	// stay: the check may have read wrong bytes of a copy that is whole and that a damaged file needs to be healed.
 	lost map[uint64]bool
 	// healed counts the files that were replaced by their copies.
 	healed uint64
