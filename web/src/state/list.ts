@@ -327,7 +327,8 @@ async function keep(where: Place): Promise<void> {
   const missing = ids.slice(0, keptBodies).filter((id) => !have.has(id) && (rows.value.get(id)?.size ?? 0) < 500_000);
   for (let i = 0; i < missing.length; i += 10) {
     if (place.value !== where || !online.value) return;
-    await attempt(() => fetchMessages(missing.slice(i, i + 10))).catch(() => undefined);
+    const next = missing.slice(i, i + 10).filter((id) => !messages.value.has(id)); // opened meanwhile
+    await attempt(() => fetchMessages(next)).catch(() => undefined);
   }
   await trim();
 }

@@ -41,7 +41,21 @@ export function takeThreads(list: { id: Id; emailIds: Id[] }[]): void {
   threads.value = next;
 }
 
+/** The messages that the server is being asked for. */
+const underway = new Map<Id, Promise<Message[]>>();
+
+/** Reads messages whole from the server, each once at a time, and keeps them in the browser. */
 export async function fetchMessages(ids: Id[]): Promise<Message[]> {
+  const fresh = ids.filter((id) => !underway.has(id));
+  if (fresh.length > 0) {
+    const asked = askFor(fresh).finally(() => fresh.forEach((id) => underway.delete(id)));
+    for (const id of fresh) underway.set(id, asked);
+  }
+  const got = await Promise.all(new Set(ids.map((id) => underway.get(id)!)));
+  return got.flat().filter((m) => ids.includes(m.id));
+}
+
+async function askFor(ids: Id[]): Promise<Message[]> {
   const answer = await client.call("Email/get", {
     accountId: account.value, ids, properties: messageProperties, fetchHTMLBodyValues: true, fetchTextBodyValues: true, maxBodyValueBytes: 2_000_000,
   });
@@ -51,7 +65,7 @@ export async function fetchMessages(ids: Id[]): Promise<Message[]> {
 }
 
 /** Reads the whole text of a part: with its message, a long text comes cut. */
-export async function readPart(p: Part): Promise<string> {
+export async function readPart(p: Pick<Part, "blobId" | "type" | "charset">): Promise<string> {
   const answer = await client.fetch(client.blobURL(account.value, p.blobId!, p.type, "text"));
   if (!answer.ok) throw new Refused(String(answer.status), answer.statusText);
   const bytes = await answer.arrayBuffer();
