@@ -358,3 +358,16 @@ test("an answer to the message that is read is begun without a network", inChrom
   }
   assert.deepEqual(page.wrong, []);
 });
+
+test("the address of a draft that the server refuses to look for says so", inChromium("bodies of requests"), async () => {
+  const path = await draftAt("Not looked for");
+  const page = await open({ worker: false });
+  await page.route("**/jmap/api", (route) => {
+    const data = route.request().postData() ?? "";
+    if (!data.includes('"Message-ID"')) return route.fallback();
+    return route.fulfill({ json: { methodResponses: JSON.parse(data).methodCalls.map(([, , tag]) => ["error", { type: "serverFail" }, tag]), sessionState: "" } });
+  });
+  await signInAt(page, path, ".toast:has-text('serverFail')", "bob");
+  await row(page, "").waitFor();
+  assert.deepEqual(page.wrong, []);
+});

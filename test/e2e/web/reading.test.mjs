@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { deflateSync } from "node:zlib";
-import { browser, counts, deliver, open, row, signIn, until } from "./world.mjs";
+import { browser, counts, deliver, inChromium, open, row, signIn, until } from "./world.mjs";
 
 after(() => browser.close());
 const run = Date.now();
@@ -101,5 +101,68 @@ test("messages of a conversation are listed one by one where the settings say so
   assert.equal(await page.locator(".size-of-thread").count(), 0);
   await page.reload();
   await page.waitForFunction(() => [...document.querySelectorAll(".row")].filter((r) => r.textContent.includes("Talk of two")).length === 2);
+  assert.deepEqual(page.wrong, []);
+});
+
+const wholeOnly = (data) => /"Email\/get".*"fetchHTMLBodyValues"/u.test(data ?? "");
+
+test("a message that the server refuses to give says so, and is there when one tries again", inChromium("bodies of requests"), async () => {
+  const page = await open({ worker: false });
+  let isRefused = true;
+  await page.route("**/jmap/api", (route) => {
+    const data = route.request().postData();
+    if (!isRefused || !wholeOnly(data)) return route.fallback();
+    return route.fulfill({ json: { methodResponses: JSON.parse(data).methodCalls.map(([, , tag]) => ["error", { type: "serverFail" }, tag]), sessionState: "" } });
+  });
+  await signIn(page, "bob");
+  await from("tom@x.example", "Refused at first");
+  await row(page, "Refused at first").click();
+  await page.waitForSelector(".reader h1:has-text('Refused at first')");
+  await page.waitForSelector(".mail .body [role=alert]:has-text('serverFail')");
+  isRefused = false;
+  await page.click(".mail .body [role=alert] button:has-text('Try again')");
+  await page.waitForSelector(".mail .body .plain:has-text('Words')");
+  await counts(page.locator(".mail .body [role=alert]"), 0);
+  assert.deepEqual(page.wrong, []);
+});
+
+test("a message that was opened while the server could not be reached is shown when it can", inChromium("bodies of requests"), async () => {
+  const page = await open({ worker: false });
+  let isAway = true;
+  await page.route("**/jmap/api", (route) => (isAway && wholeOnly(route.request().postData()) ? route.abort() : route.fallback()));
+  await signIn(page, "bob");
+  await from("tom@x.example", "Opened offline");
+  await row(page, "Opened offline").click();
+  await page.waitForSelector(".mail .body .ghost");
+  await page.context().setOffline(true);
+  isAway = false;
+  await page.context().setOffline(false);
+  await page.waitForSelector(".mail .body .plain:has-text('Words')");
+  assert.deepEqual(page.wrong, []);
+});
+
+test("a message that is opened while it is read ahead is asked for once", inChromium("bodies of requests"), async () => {
+  const page = await open({ worker: false });
+  let go;
+  const gone = new Promise((done) => (go = done));
+  const asked = [];
+  await page.route("**/jmap/api", async (route) => {
+    const data = route.request().postData();
+    if (!wholeOnly(data)) return route.fallback();
+    for (const [name, { ids }] of JSON.parse(data).methodCalls) if (name === "Email/get") asked.push(...ids);
+    await gone;
+    return route.fallback();
+  });
+  await from("tom@x.example", "Asked for once");
+  await signIn(page, "bob");
+  await row(page, "Asked for once").waitFor();
+  await until(() => asked.length > 0); // the newest are read ahead
+  await row(page, "Asked for once").click();
+  const id = await page.getAttribute(".mail", "data-id");
+  const marked = page.waitForResponse((r) => /"keywords\/\$seen"/u.test(r.request().postData() ?? "")); // follows the reading
+  go();
+  await marked;
+  await page.waitForSelector(".mail .body .plain:has-text('Words')");
+  assert.equal(asked.filter((i) => i === id).length, 1);
   assert.deepEqual(page.wrong, []);
 });

@@ -2,7 +2,7 @@
 
 import { ref } from "../jmap/client";
 import type { Id, Row } from "../jmap/types";
-import { t } from "../text";
+import { refusal, t } from "../text";
 import { selecting } from "./all";
 import { briefs } from "./briefs";
 import { filterOf, place } from "./place";
@@ -38,7 +38,7 @@ export async function selectAll(): Promise<void> {
     for (const [id, { mailboxIds, keywords }] of found) briefs.set(id, { mailboxIds, keywords });
     selected.value = new Set(found.keys());
   } catch (e) {
-    say(t("refusedByServer", e instanceof Error ? e.message : ""));
+    say(refusal(e));
   } finally {
     selecting.value = null;
   }

@@ -226,7 +226,7 @@ export const retryPause = 4000;
 export const pauseBefore = (n: number, asked: number) => asked + Math.min(60_000, 1000 * 2 ** n) * (0.75 + Math.random() / 2);
 
 /** The server answers, and knows who asks. */
-const reachable = computed(() => online.value && phase.value === "in");
+export const reachable = computed(() => online.value && phase.value === "in");
 
 /**
  * A reader that reads again while read answers false, after a pause that is as long as the server asks for at least: no push may come

@@ -50,6 +50,9 @@ export function t(key: keyof Catalogue, ...values: (string | number)[]): string 
   return filled(spoken.value?.texts[key] ?? "", values);
 }
 
+/** Says that the server refused something, and why. */
+export const refusal = (e: unknown): string => t("refusedByServer", e instanceof Error ? e.message : String(e));
+
 /** The name of a command, with values for {0}, {1} …. */
 export const tc = (key: CommandText, ...values: (string | number)[]): string => filled(spoken.value?.commands[key] ?? "", values);
 

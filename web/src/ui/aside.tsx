@@ -11,7 +11,7 @@ import { sync } from "../state/sync";
 import { openMenu, say, sheet } from "../state/screen";
 import { account, attempt, client, home } from "../state/session";
 import { hasPins, muted, pin, remindedAt, snoozedUntil } from "../state/view";
-import { fullDate, language, shortTime, t } from "../text";
+import { fullDate, language, refusal, shortTime, t } from "../text";
 import { tz } from "../text/aside";
 
 /** A clear hour of a day from now. */
@@ -41,7 +41,7 @@ async function setSnoozed(args: Record<string, unknown>): Promise<boolean> {
     await sync();
     return !problem;
   } catch (e) {
-    return say(t("refusedByServer", e instanceof Error ? e.message : "")), false;
+    return say(refusal(e)), false;
   }
 }
 

@@ -9,7 +9,7 @@ import type { Id } from "../jmap/types";
 import { attachedOf, maxFile, maxFiles, type Attached as Item } from "../state/attached";
 import { say } from "../state/screen";
 import { client, signedOut } from "../state/session";
-import { size, t } from "../text";
+import { refusal, size, t } from "../text";
 import { tx } from "../text/files";
 import { Icon } from "./icons";
 
@@ -57,7 +57,7 @@ export async function attach(account: Id, files: File[], have: number, uploads: 
       add(crypto.randomUUID(), { "@type": "Link", rel: "enclosure", blobId: blob.blobId, title: f.name, contentType: f.type || blob.type, size: blob.size });
     } catch (e) {
       if (e instanceof SignedOut) signedOut();
-      else if (!(e instanceof DOMException)) say(e instanceof Offline ? t("cannotReach") : t("refusedByServer", e instanceof Error ? e.message : ""), undefined, 10);
+      else if (!(e instanceof DOMException)) say(e instanceof Offline ? t("cannotReach") : refusal(e), undefined, 10);
     } finally {
       uploads.value = uploads.value.filter((u) => u !== up);
     }

@@ -7,14 +7,14 @@ import { nameOrAddress, plainName } from "../state/shown";
 import { keyword } from "../state/actions";
 import { list } from "../state/list";
 import { byRole, mailboxes } from "../state/mailboxes";
-import { messages, onceEach, readMessages, readPart, readThread, rows, threadOf } from "../state/messages";
+import { onceEach, readMessages, readPart, readThread, rows, threadOf } from "../state/messages";
 import { outgoing } from "../state/outgoing";
 import { place } from "../state/place";
 import { allow, isAllowed, senderOf } from "../state/pictures";
 import { cursor, folded, narrow, openMenu, reading, say } from "../state/screen";
 import { account, attempt, client, home, offers } from "../state/session";
 import { labelsOf } from "../state/own";
-import { fullDate, shortDate, t, type CommandText } from "../text";
+import { fullDate, refusal, shortDate, t, type CommandText } from "../text";
 import { Chip } from "./chip";
 import { deed } from "./commands";
 import { Domino, Icon } from "./icons";
@@ -25,17 +25,19 @@ import { unescaped } from "./quoted";
 import { SenderFace } from "./senderface";
 import { SentOn } from "./senton";
 import { Tool } from "./tool";
+import { NotYet, useWhole } from "./whole";
 
 const Foreign = lazy(() => import("./foreign").then((m) => m.Foreign));
 /** Reads the conversation that the reading pane shows, however it came there, and marks it read. */
 async function readShown(id: Id): Promise<void> {
   const ids = await readThread(id);
   const unseen = ids.filter((i) => !rows.value.get(i)?.keywords["$seen"]);
-  await readMessages([...new Set([id, ...unseen, ids[ids.length - 1]!])]);
+  // What is refused is said where the message stands.
+  await readMessages([...new Set([id, ...unseen, ids[ids.length - 1]!])]).catch(() => false);
   if (reading.value !== id) return;
   // Those beside it are what one opens next.
   const beside = [1, -1, 2].flatMap((by) => list.value.ids[cursor.value + by] ?? []).filter((i) => (rows.value.get(i)?.size ?? Infinity) < 500_000);
-  void readMessages(beside);
+  readMessages(beside).catch(() => false);
   if (unseen.length > 0) await keyword("$seen", true, unseen);
 }
 
@@ -102,13 +104,11 @@ function Mail({ id, open: begins }: { id: Id; open: boolean }) {
   const opened = useSignal(begins);
   const details = useSignal(false);
   const row = rows.value.get(id)!;
-  const m = messages.value.get(id);
+  const whole = useWhole(id, opened.value);
+  const m = whole.m;
   useEffect(() => {
     if (begins) opened.value = true;
   }, [begins]);
-  useEffect(() => {
-    if (opened.value && !m) void readMessages([id]);
-  }, [opened.value, m]);
   useEffect(() => {
     if (folded.value) opened.value = !folded.value.all;
   }, [folded.value]);
@@ -140,7 +140,7 @@ function Mail({ id, open: begins }: { id: Id; open: boolean }) {
           <dt>{t("date")}</dt><dd>{fullDate(m.sentAt ?? m.receivedAt)}</dd>
         </dl>
       )}
-      {opened.value && (m ? <Body m={m} /> : <div class="body"><div class="ghost" /></div>)}
+      {opened.value && (m ? <Body m={m} /> : <div class="body"><NotYet of={whole} /></div>)}
     </article>
   );
 }
@@ -163,7 +163,7 @@ function Body({ m }: { m: Message }) {
         if (text === undefined) say(t("cannotReach"));
         else whole.value = { ...whole.value, [p.partId!]: text };
       } catch (e) {
-        say(t("refusedByServer", e instanceof Error ? e.message : ""));
+        say(refusal(e));
       }
       asked.current.delete(p.partId!);
     },

@@ -8,20 +8,19 @@ import { mailboxes } from "../state/mailboxes";
 import { say, sheet } from "../state/screen";
 import { attempt } from "../state/session";
 import { nameOrAddress } from "../state/shown";
-import { count, fullDate, size, t } from "../text";
+import { count, fullDate, refusal, size, t } from "../text";
 import { td } from "../text/deleted";
 import { Frame } from "./above";
 import { roleName } from "./side";
 
 const names = (folders: Id[]): string => folders.map((id) => mailboxes.value.get(id)).filter((m) => !!m).map(roleName).join(", ");
-const refused = (e: unknown): string => t("refusedByServer", e instanceof Error ? e.message : "");
 
 export function Deleted() {
   const list = useSignal<Lost[] | null>(null);
   const problem = useSignal("");
   const busy = useSignal("");
   useEffect(() => {
-    attempt(readDeleted).then((all) => (all ? (list.value = all) : (problem.value = t("cannotReach"))), (e: unknown) => (problem.value = refused(e)));
+    attempt(readDeleted).then((all) => (all ? (list.value = all) : (problem.value = t("cannotReach"))), (e: unknown) => (problem.value = refusal(e)));
   }, []);
   const restore = async (x: Lost) => {
     busy.value = x.id;
@@ -32,7 +31,7 @@ export function Deleted() {
       say("folders" in done ? td("restored", names(done.folders)) : td("gone"));
       list.value = list.value!.filter((y) => y.id !== x.id);
     } catch (e) {
-      say(refused(e));
+      say(refusal(e));
     } finally {
       busy.value = "";
     }

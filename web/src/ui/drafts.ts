@@ -1,13 +1,13 @@
 // The drafts with which writers begin: new ones, answers, forwards, and those of the server. Loaded when a writer is opened first.
 
-import { Offline } from "../jmap/client";
+import { Offline, SignedOut } from "../jmap/client";
 import type { Address, Id, Message } from "../jmap/types";
 import { messages, readMessages, readPart } from "../state/messages";
 import { tableIn } from "../state/mergetable";
 import { identities, outgoing } from "../state/outgoing";
 import { say, typedAhead } from "../state/screen";
 import { account, attempt, client, home, outdated, phase } from "../state/session";
-import { fullDate, t } from "../text";
+import { fullDate, refusal, t } from "../text";
 import { newAddress, resume, unfinished, write, writers, type Asked, type Attached, type Draft } from "./writing";
 
 const escaped = (s: string) => s.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
@@ -112,9 +112,15 @@ export async function open(asked: Asked): Promise<void> {
 
 /** Opens the writer with the draft at the server that has a Message-ID, or says why not. False: there is none, or the page is outdated. */
 export async function writeDraft(address: string): Promise<boolean> {
-  const found = await attempt(() => client.call("Email/query", {
-    accountId: home.value, filter: { operator: "AND", conditions: [{ inMailbox: outgoing.value.drafts }, { header: ["Message-ID", address] }] }, limit: 1,
-  }));
+  let found;
+  try {
+    found = await attempt(() => client.call("Email/query", {
+      accountId: home.value, filter: { operator: "AND", conditions: [{ inMailbox: outgoing.value.drafts }, { header: ["Message-ID", address] }] }, limit: 1,
+    }));
+  } catch (e) {
+    say(refusal(e));
+    return true;
+  }
   const id = (found?.["ids"] as Id[] | undefined)?.[0];
   if (!id || account.value !== home.value) return false;
   await write({ kind: "draft", id });
@@ -147,14 +153,19 @@ async function make(asked: Asked): Promise<Draft | string> {
     Object.assign(draft, { to: asked.to ?? [], cc: asked.cc ?? [], bcc: asked.bcc ?? [], subject: asked.subject ?? "", html: (asked.text ? textToHTML(asked.text) : "<p></p>") + await signature(identity) });
   } else {
     try {
-      const isReached = await readMessages([asked.id]);
-      const m = messages.value.get(asked.id);
-      if (!m) return phase.value === "in" ? t(isReached ? "messageGone" : "cannotReach") : "";
-      if (asked.kind === "draft") await fromDraft(draft, await whole(m));
-      else await answer(draft, m, asked.kind);
-      await copyFiles(draft);
+      const made = await attempt(async () => {
+        const isReached = await readMessages([asked.id]);
+        const m = messages.value.get(asked.id);
+        if (!m && isReached) return t("messageGone");
+        if (!m) throw phase.value === "in" ? new Offline() : new SignedOut();
+        if (asked.kind === "draft") await fromDraft(draft, await whole(m));
+        else await answer(draft, m, asked.kind);
+        await copyFiles(draft);
+        return draft;
+      });
+      return made ?? (phase.value === "in" ? t("cannotReach") : "");
     } catch (e) {
-      return e instanceof Offline ? t("cannotReach") : t("refusedByServer", e instanceof Error ? e.message : "");
+      return refusal(e);
     }
   }
   return draft;

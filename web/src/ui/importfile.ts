@@ -4,7 +4,7 @@ import { whyOf } from "../jmap/client";
 import type { Id, SetError } from "../jmap/types";
 import { say } from "../state/screen";
 import { attempt, client } from "../state/session";
-import { t } from "../text";
+import { refusal, t } from "../text";
 
 /** So many objects are created in one call. */
 const piece = 100;
@@ -28,7 +28,7 @@ export async function orSay(work: () => Promise<unknown>): Promise<void> {
   try {
     if (!(await attempt(async () => { await work(); return true; }))) say(t("cannotReach"));
   } catch (e) {
-    say(t("refusedByServer", e instanceof Error ? e.message : String(e)));
+    say(refusal(e));
   }
 }
 

@@ -8,7 +8,7 @@ import { readRow } from "../state/messages";
 import { openMenu, say, sheet, type MenuItem } from "../state/screen";
 import { attempt, client } from "../state/session";
 import { nameOrAddress } from "../state/shown";
-import { fullDate, shortTime, t } from "../text";
+import { fullDate, refusal, shortTime, t } from "../text";
 import { tl } from "../text/later";
 import { Frame } from "./above";
 import { write } from "./writing";
@@ -44,7 +44,7 @@ async function takeBack(h: Held): Promise<boolean> {
   try {
     done = await attempt(() => cancelHeld(h));
   } catch (e) {
-    say(t("refusedByServer", e instanceof Error ? e.message : ""));
+    say(refusal(e));
     return false;
   }
   if (done === undefined) return void say(t("cannotReach")), false;
@@ -69,7 +69,7 @@ export function Scheduled() {
   const list = useSignal<Held[] | null>(null);
   const problem = useSignal("");
   useEffect(() => {
-    attempt(() => readHeld()).then((all) => (all ? (list.value = all) : (problem.value = t("cannotReach"))), (e: unknown) => (problem.value = t("refusedByServer", e instanceof Error ? e.message : "")));
+    attempt(() => readHeld()).then((all) => (all ? (list.value = all) : (problem.value = t("cannotReach"))), (e: unknown) => (problem.value = refusal(e)));
   }, []);
   return (
     <Frame title={tl("scheduled")}>

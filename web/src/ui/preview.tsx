@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Id, Message, Part } from "../jmap/types";
-import { messages, readMessages, readPart } from "../state/messages";
+import { readPart } from "../state/messages";
 import { sheet } from "../state/screen";
 import { account, attempt, client } from "../state/session";
 import { size } from "../text";
@@ -11,6 +11,7 @@ import { tx } from "../text/files";
 import { Frame } from "./above";
 import { Icon } from "./icons";
 import { Long } from "./plain";
+import { NotYet, useWhole } from "./whole";
 
 /** The most of a text that is fetched, in bytes. */
 const longestText = 2_000_000;
@@ -57,12 +58,10 @@ export function Files({ m, files }: { m: Message; files: Part[] }) {
 /** The sheet with one attachment of a message; the arrow keys lead to the others. */
 export function Preview({ of, at }: { of: Id; at: number }) {
   const now = useSignal(at);
-  useEffect(() => {
-    void readMessages([of]);
-  }, [of]);
-  const shown = (messages.value.get(of)?.attachments ?? []).filter((f) => f.blobId && kindOf(f));
+  const whole = useWhole(of);
+  const shown = (whole.m?.attachments ?? []).filter((f) => f.blobId && kindOf(f));
   const part = shown[now.value];
-  if (!part) return null;
+  if (!part) return whole.m ? null : <Frame title={tx("attachments")}><NotYet of={whole} /></Frame>;
   const step = (by: number) => (now.value = (now.value + by + shown.length) % shown.length);
   return (
     <Frame title={nameOf(part)}>

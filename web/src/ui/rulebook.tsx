@@ -7,7 +7,7 @@ import { activate, changedRule, newRule, readRules, suggest, writeRules, type Ru
 import { sentence } from "../state/rulewords";
 import { say, sheet } from "../state/screen";
 import { offers } from "../state/session";
-import { t } from "../text";
+import { refusal, t } from "../text";
 import { tu } from "../text/rules";
 import "../look/rules.css";
 import { Frame } from "./above";
@@ -32,7 +32,7 @@ function useBook(): { book: Signal<Book | null>; read: (shows?: () => boolean) =
       stored.current = found;
       if (shows()) book.value = found;
     } catch (e) {
-      say(t("refusedByServer", reason(e)));
+      say(refusal(e));
     }
   };
   const store = async (rules: Rule[]) => {
@@ -155,7 +155,7 @@ export function RuleFrom({ id }: { id: Id }) {
       // A list stands for all who write to it; else it is the author. The subject is offered, and left out unless nothing else is there.
       rule.value = { ...newRule(), name: conditions[0]?.values?.[0] ?? "", conditions: conditions.slice(0, 1) };
       return undefined;
-    }, (e: unknown) => void say(t("refusedByServer", reason(e))));
+    }, (e: unknown) => void say(refusal(e)));
   }, [id]);
   const b = book.value;
   const close = () => (sheet.value = null);

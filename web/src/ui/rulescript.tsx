@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { isChanged, mistakesIn, readScript, readScripts, writeScript, type Mistake, type Script } from "../state/rules";
 import { say } from "../state/screen";
-import { t } from "../text";
+import { refusal, t } from "../text";
 import { tu } from "../text/rules";
 
 export function ScriptEditor({ close }: { close: () => void }) {
@@ -14,7 +14,7 @@ export function ScriptEditor({ close }: { close: () => void }) {
   const mistakes = useSignal<Mistake[] | null>(null);
   const area = useRef<HTMLTextAreaElement>(null);
   const gutter = useRef<HTMLOListElement>(null);
-  const failed = (e: unknown) => void say(t("refusedByServer", e instanceof Error ? e.message : String(e)));
+  const failed = (e: unknown) => void say(refusal(e));
   // A text that could not be read must not be saved as an empty one.
   const pick = async (s: Script | undefined) => {
     const read = s ? await readScript(s) : "";

@@ -10,7 +10,7 @@ import { place } from "../state/place";
 import { say, sheet } from "../state/screen";
 import { account, home } from "../state/session";
 import { atHand, block, blockable, blocked, leaveAtOnce, readBlocked, verdictOf, waysOf, type Way } from "../state/senders";
-import { t } from "../text";
+import { refusal, t } from "../text";
 import { ts } from "../text/senders";
 import { Icon } from "./icons";
 import { mailto } from "./mailto";
@@ -18,7 +18,6 @@ import { write } from "./writing";
 
 const isJunk = () => mailboxes.value.get(place.value.mailbox)?.role === "junk";
 const own = () => new Set(identities.value.map((i) => i.email.toLowerCase()));
-const refused = (e: unknown) => t("refusedByServer", e instanceof Error ? e.message : "");
 
 /** Leaves a list by a message that the person sends, or on a page of the list. */
 function leaveByHand(w: Way | undefined): void {
@@ -96,7 +95,7 @@ async function setBlocked(address: string, on: boolean): Promise<void> {
   try {
     if (!(await block(address, on))) return void say(t("cannotReach"));
   } catch (e) {
-    return void say(refused(e));
+    return void say(refusal(e));
   }
   say(ts(on ? "blocked" : "unblocked", address), { text: t("undo"), run: () => void setBlocked(address, !on) });
 }
@@ -125,7 +124,7 @@ export function Blocked() {
       if (!(await block(sender, true))) return void (problem.value = t("cannotReach"));
       text.value = "";
     } catch (e) {
-      problem.value = refused(e);
+      problem.value = refusal(e);
     }
   };
   const list = [...(blocked.value ?? [])].sort();

@@ -2,20 +2,29 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { messages, readMessages } from "../state/messages";
-import { account, attempt, client } from "../state/session";
-import { t } from "../text";
+import { readPart } from "../state/messages";
+import { attempt, reachable } from "../state/session";
+import { refusal, t } from "../text";
 import { Frame } from "./above";
 import { Long } from "./plain";
+import { NotYet, useWhole } from "./whole";
 
 export function Source({ id }: { id: string }) {
+  const whole = useWhole(id);
   const text = useSignal("");
-  useEffect(() => {
-    void attempt(async () => {
-      await readMessages([id]);
-      const m = messages.value.get(id);
-      if (m) text.value = (await (await client.fetch(client.blobURL(account.value, m.blobId, "message/rfc822", "message.eml"))).text()).replaceAll("\r\n", "\n");
-    });
-  }, [id]);
-  return <Frame title={t("source")}><div class="source" tabIndex={0}><Long text={text.value || t("loading")} bare /></div></Frame>;
+  const why = useSignal("");
+  const blobId = whole.m?.blobId;
+  const read = () => {
+    if (!blobId || text.value) return;
+    why.value = "";
+    attempt(() => readPart({ blobId, type: "message/rfc822", charset: null })).then((got) => (text.value = got ?? ""), (e: unknown) => (why.value = refusal(e)));
+  };
+  useEffect(read, [blobId, reachable.value]);
+  return (
+    <Frame title={t("source")}>
+      {why.value || whole.why
+        ? <NotYet of={why.value ? { ...whole, why: why.value, again: read } : whole} />
+        : <div class="source" tabIndex={0}><Long text={text.value || t("loading")} bare /></div>}
+    </Frame>
+  );
 }

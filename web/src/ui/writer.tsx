@@ -13,7 +13,7 @@ import { latest } from "../state/later";
 import { preferences } from "../state/prefs";
 import { narrow, say, sheet, typedAhead } from "../state/screen";
 import { attempt, client, home, offers, phase, session, signedOut } from "../state/session";
-import { fullDate, size, t } from "../text";
+import { fullDate, refusal, size, t } from "../text";
 import { tz } from "../text/aside";
 import { tw } from "../text/format";
 import { tl } from "../text/later";
@@ -178,7 +178,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
         dirty.current = true;
         if (e instanceof SignedOut) signedOut();
         const later = e instanceof Offline || (e instanceof Refused && e.later !== undefined);
-        status.value = later || e instanceof SignedOut ? (await keepWriting(now(), false)) ? t("draftKept") : t("draftUnkept") : t("refusedByServer", e instanceof Error ? e.message : "");
+        status.value = later || e instanceof SignedOut ? (await keepWriting(now(), false)) ? t("draftKept") : t("draftUnkept") : refusal(e);
         if (later) timer.current = setTimeout(() => void save(), Math.max(10_000, e instanceof Refused ? e.later! : 0));
       }
     });
@@ -208,7 +208,7 @@ export function Writer({ draft, at, of }: { draft: Draft; at: number; of: number
         touched();
       } catch (e) {
         if (e instanceof SignedOut) signedOut();
-        else if (!(e instanceof DOMException)) say(e instanceof Offline ? t("cannotReach") : t("refusedByServer", e instanceof Error ? e.message : ""));
+        else if (!(e instanceof DOMException)) say(e instanceof Offline ? t("cannotReach") : refusal(e));
       } finally {
         uploads.value = uploads.value.filter((u) => u !== up);
       }

@@ -15,7 +15,7 @@ import { goQuery } from "../../state/route";
 import { attempt, client, home } from "../../state/session";
 import { readUnanswered, unanswered } from "../../state/unanswered";
 import { instant, isZone, localTime } from "../../state/zone";
-import { t } from "../../text";
+import { refusal, t } from "../../text";
 import { ta } from "../../text/labels";
 import { tk } from "../../text/calendar";
 import { tt } from "../../text/tasks";
@@ -107,7 +107,7 @@ async function setCalendar(account: string, args: Record<string, unknown>): Prom
     await readCalendars();
     return bad && t("refusedByServer", whyOf(bad));
   } catch (e) {
-    return t("refusedByServer", e instanceof Error ? e.message : String(e));
+    return refusal(e);
   }
 }
 

@@ -8,7 +8,7 @@ import { rows } from "../../state/messages";
 import { say } from "../../state/screen";
 import { attempt, client, home } from "../../state/session";
 import { plainName } from "../../state/shown";
-import { t } from "../../text";
+import { refusal, t } from "../../text";
 import { tn } from "../../text/contacts";
 
 /** Adds the sender of a message to the contacts, unless their address is there. */
@@ -18,7 +18,7 @@ export async function addSender(id: Id): Promise<void> {
   try {
     if (!(await add(from))) say(tn("offlineChange"));
   } catch (e) {
-    say(t("refusedByServer", e instanceof Error ? e.message : String(e)));
+    say(refusal(e));
   }
 }
 

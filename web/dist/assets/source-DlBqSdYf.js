@@ -1,3 +1,0 @@
-import{n as e,s as t,t as n}from"./preact-se7WxoAE.js";import{i as r,s as i}from"./messages-DD9gxkPc.js";import{n as a,r as o,t as s}from"./session-DqAtFwpd.js";import{f as c}from"./text-Bvo30OKv.js";import{b as l}from"./index-AEWVI9c6.js";import{n as u}from"./plain-D6PMfe6g.js";function d({id:d}){let f=e(``);return t(()=>{a(async()=>{await i([d]);let e=r.value.get(d);e&&(f.value=(await(await o.fetch(o.blobURL(s.value,e.blobId,`message/rfc822`,`message.eml`))).text()).replaceAll(`\r
-`,`
-`))})},[d]),n(l,{title:c(`source`),children:n(`div`,{class:`source`,tabIndex:0,children:n(u,{text:f.value||c(`loading`),bare:!0})})})}export{d as Source};
