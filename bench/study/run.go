@@ -94,17 +94,19 @@ func (s *Study) tries() iter.Seq2[int, *Job] {
 	}
 }
 
-// makeFolder makes the folder of a study, if it is not there. The servers of others in it run under accounts of their
-// own, which may enter the folder and not list it.
+// makeFolder makes the folder of a study and those above it, if they are not there. The servers of others in it run under
+// accounts of their own, which may enter these folders and not list them.
 func makeFolder(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
 	}
-	err := os.MkdirAll(dir, 0o700)
-	if err == nil {
-		err = os.Chmod(dir, 0o711) //nolint:gosec // see above; the process has a mask of 077
+	if err := makeFolder(filepath.Dir(dir)); err != nil {
+		return err
 	}
-	return err
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o711) //nolint:gosec // see above; the process has a mask of 077
 }
 
 // one measures a job, and sets its run aside if it does not count.

@@ -339,6 +339,19 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
+// TestFolder makes the folders for the servers of others, which run under accounts of their own and must be able to enter them.
+func TestFolder(t *testing.T) {
+	above := filepath.Join(t.TempDir(), "studies")
+	if err := makeFolder(filepath.Join(above, "jmap")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{above, filepath.Join(above, "jmap")} {
+		if f, err := os.Stat(dir); err != nil || f.Mode().Perm() != 0o711 {
+			t.Errorf("%s: %v, %v; want 0711", dir, f.Mode().Perm(), err)
+		}
+	}
+}
+
 // TestInterrupted ends a study with its context: the run of the moment is no result, and nothing runs after it.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
