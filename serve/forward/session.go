@@ -94,15 +94,26 @@ func (x *Session) Done() {
 // Waits calls fn, which waits for the client during a command, so that a slow client does not delay a hand-over.
 // Afterwards the database may have another home.
 func (x *Session) Waits(ctx context.Context, fn func() error) error {
-	if x == nil || !x.working {
-		return fn()
-	}
-	x.gate.leave()
-	x.working = false
+	paused := x.Pause()
 	err := fn()
-	x.working = x.gate.enter(ctx)
+	if paused {
+		x.Resume(ctx)
+	}
 	return err
 }
+
+// Pause begins a wait as Waits does, without a function, for a caller whose stack must stay small. If it returns true,
+// the caller must end the wait with Resume.
+func (x *Session) Pause() bool {
+	if x == nil || !x.working {
+		return false
+	}
+	x.Done()
+	return true
+}
+
+// Resume ends a wait.
+func (x *Session) Resume(ctx context.Context) { x.working = x.gate.enter(ctx) }
 
 // Watch registers wake to be called after each hand-over of the database, until the session ends.
 func (x *Session) Watch(wake func()) {

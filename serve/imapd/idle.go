@@ -18,49 +18,73 @@ func (s *session) changes() {
 }
 
 // idle sends changes as they happen until the client sends DONE. The session waits without a buffer; the watch on the
-// store only wakes it.
+// store only wakes it. The stack must stay small during the wait (see await).
 //
 // Implements: RFC 9051 §6.3.13 IDLE
 func (s *session) idle(cmd *imap.Command) {
-	if !s.move.idling {
-		s.out.B = append(s.out.B, "+ idling\r\n"...)
+	stop, err := s.beginIdle()
+	if err != nil {
+		s.refuse(cmd, err)
+		return
 	}
-	switch {
-	case s.notifier != nil: // has a watch
-		s.news(true)
-	case s.view != nil:
-		// The watch starts before the first poll, so that no change is missed.
-		stop, err := s.view.File().Watch(s.c.Wake)
-		if err != nil {
-			s.refuse(cmd, err)
-			return
-		}
+	if stop != nil {
 		defer stop()
-		s.poll(true)
 	}
+	s.changes() // after the watch started, so that none is missed
 	for !s.over && s.in.Buffered() == 0 {
 		err := s.await(s.timeout())
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, listen.ErrWoken) {
-			s.lost(err)
+		if !s.idles(cmd, err) {
 			return
 		}
-		s.out.Take()
-		if s.home.Moved(s.c.Context()) {
-			s.carryOutThere(cmd)
-			s.move.idling = true
-			return
-		}
-		if !s.refresh() {
-			return
-		}
-		s.changes()
 	}
-	if s.over {
-		return
+	if !s.over {
+		s.endIdle(cmd)
 	}
+}
+
+// beginIdle invites the client to wait, and watches the selected mailbox until stop is called. stop is nil if there is
+// nothing to watch, or if NOTIFY has a watch.
+//
+//go:noinline
+func (s *session) beginIdle() (stop func(), err error) {
+	if !s.move.idling {
+		s.out.B = append(s.out.B, "+ idling\r\n"...)
+	}
+	if s.notifier != nil || s.view == nil {
+		return nil, nil
+	}
+	return s.view.File().Watch(s.c.Wake)
+}
+
+// idles handles the error of a wait: it sends the changes that woke the session. It returns false if IDLE has ended, or
+// continues at another server.
+//
+//go:noinline
+func (s *session) idles(cmd *imap.Command, err error) bool {
+	if !errors.Is(err, listen.ErrWoken) {
+		s.lost(err)
+		return false
+	}
+	s.out.Take()
+	if s.home.Moved(s.c.Context()) {
+		s.carryOutThere(cmd)
+		s.move.idling = true
+		return false
+	}
+	if !s.refresh() {
+		return false
+	}
+	s.changes()
+	return true
+}
+
+// endIdle reads DONE and answers the command.
+//
+//go:noinline
+func (s *session) endIdle(cmd *imap.Command) {
 	line, err := s.in.ReadLine()
 	s.out.Take()
 	switch {

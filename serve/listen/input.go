@@ -137,7 +137,13 @@ func (c *Conn) Await(timeout time.Duration) error {
 	if err := c.begin(c.Now(), timeout); err != nil {
 		return err
 	}
-	err := c.fill()
+	// Without fill: thousands of connections keep these frames on their stacks.
+	var err error
+	if c.tryFD != nil {
+		err = c.fillRaw()
+	} else {
+		err = c.fillOne()
+	}
 	if err == nil {
 		c.work()
 	}

@@ -51,6 +51,12 @@ func (t *transport) fill() error {
 		n, err := t.Conn.Read(t.in.b[t.w:])
 		return t.filled(n, err)
 	}
+	return t.fillOne()
+}
+
+// fillOne is fill without a buffer, for a connection with layers: it reads one byte, so that a buffer is needed only
+// when there is input.
+func (t *transport) fillOne() error {
 	var one [1]byte
 	n, err := t.Conn.Read(one[:])
 	if n == 1 {
