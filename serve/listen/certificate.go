@@ -3,16 +3,9 @@ package listen
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 
 	"doublet/wire/scram"
 )
-
-// tlsSocket records the certificate that a handshake presented, because crypto/tls does not report it.
-type tlsSocket struct {
-	net.Conn
-	shown *tls.Certificate
-}
 
 // remembering returns a copy of cfg that records the chosen certificate at the connection.
 func remembering(cfg *tls.Config) *tls.Config {

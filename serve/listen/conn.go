@@ -79,7 +79,7 @@ func (c *Conn) StartTLS() error {
 		return err
 	}
 	c.DiscardInput()
-	under := &tlsSocket{Conn: c.socket}
+	under := newTLSSocket(c.socket)
 	t := tls.Server(under, c.door.TLS)
 	err := c.handshake(c.Now().Add(c.server.opts.Load().HandshakeTimeout), func() error {
 		if c.rest() {

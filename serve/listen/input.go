@@ -139,9 +139,12 @@ func (c *Conn) Await(timeout time.Duration) error {
 	}
 	// Without fill: thousands of connections keep these frames on their stacks.
 	var err error
-	if c.tryFD != nil {
+	switch {
+	case c.tryFD != nil:
 		err = c.fillRaw()
-	} else {
+	case c.under != nil && c.under.ahead.tryFD != nil:
+		err = c.awaitSecure()
+	default:
 		err = c.fillOne()
 	}
 	if err == nil {
