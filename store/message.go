@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -76,17 +75,49 @@ func (o *objects) Prepare(ctx context.Context, raw []byte, leaves []mime.LeafSpa
 		return nil, err
 	}
 	defer o.dbs.leave()
-	m := &Message{s: o, Digest: sha256.Sum256(raw), Size: uint64(len(raw))}
-	o.pins.pin(m.Digest)
-	err := m.find()
-	if err == nil && m.recipe == 0 {
-		err = m.build(ctx, raw, leaves)
+	m := &Message{s: o, Size: uint64(len(raw))}
+	var err error
+	if len(raw) < digestApart {
+		err = m.prepare(ctx, raw, leaves)
+	} else {
+		err = m.prepareLarge(ctx, raw, leaves)
 	}
 	if err != nil {
 		m.Release()
 		return nil, err
 	}
 	return m, nil
+}
+
+func (m *Message) prepare(ctx context.Context, raw []byte, leaves []mime.LeafSpan) error {
+	m.named(sha256.Sum256(raw))
+	if err := m.find(); err != nil || m.recipe != 0 {
+		return err
+	}
+	return m.build(ctx, raw, leaves)
+}
+
+// digestApart is the size in bytes from which prepareLarge is faster than prepare.
+const digestApart = 1 << 20
+
+// prepareLarge is prepare, but another goroutine computes the digest of the message meanwhile. If the message is stored
+// already, its objects are too: then they have been decoded in vain, but not written again.
+func (m *Message) prepareLarge(ctx context.Context, raw []byte, leaves []mime.LeafSpan) error {
+	sum := make(chan note.Digest, 1)
+	m.s.env.Go("digest", func() { sum <- sha256.Sum256(raw) })
+	err := m.build(ctx, raw, leaves)
+	m.named(<-sum) // also after an error: raw belongs to the caller again when Prepare returns
+	if err != nil {
+		return err
+	}
+	copy(m.row, m.Digest[:])
+	return m.find()
+}
+
+// named sets the digest of the message, and pins it.
+func (m *Message) named(d note.Digest) {
+	m.Digest = d
+	m.s.pins.pin(d)
 }
 
 // find looks for a stored recipe of the same bytes.
@@ -106,7 +137,7 @@ func (m *Message) find() error {
 }
 
 func (m *Message) build(ctx context.Context, raw []byte, leaves []mime.LeafSpan) error {
-	row := append(make([]byte, 0, min(len(raw), inlineMax)+128), m.Digest[:]...)
+	row := append(make([]byte, 0, min(len(raw), inlineMax)+128), m.Digest[:]...) // of prepareLarge: still to come
 	row = binary.AppendUvarint(row, m.Size)
 	at, inline := 0, 0
 	var err error
@@ -148,37 +179,20 @@ func (m *Message) inline(row, b []byte, sum *int) ([]byte, error) {
 	return m.object(append(row, stepObject), b)
 }
 
-// part adds a large part. If it is base64 that decoding and encoding reproduces exactly, the decoded bytes are stored;
-// otherwise the part unchanged.
+// part adds a large part. If it is base64 that encoding reproduces exactly, the decoded bytes are stored; otherwise the
+// part unchanged.
 func (m *Message) part(row, body []byte, l mime.LeafSpan) ([]byte, error) {
 	if l.LineLen > 0 {
-		raw := mime.AppendBase64(make([]byte, 0, len(body)*3/4+3), body, -1)
-		if isBase64(body, raw, l.LineLen, l.FinalCRLF) {
+		if raw, finalCRLF, ok := mime.AppendCanonical(nil, body, l.LineLen); ok {
 			row, err := m.object(append(row, stepBase64), raw)
 			form := uint64(l.LineLen) << 1
-			if l.FinalCRLF {
+			if finalCRLF {
 				form |= 1
 			}
 			return binary.AppendUvarint(row, form), err
 		}
 	}
 	return m.object(append(row, stepObject), body)
-}
-
-// isBase64 reports whether body is raw encoded in lines of base64. It encodes a few lines at a time.
-func isBase64(body, raw []byte, lineLen int, finalCRLF bool) bool {
-	step := max(64<<10/lineLen, 1) * max(lineLen/4, 1) * 3
-	buf := make([]byte, 0, 128<<10)
-	for {
-		n := min(step, len(raw))
-		last := n == len(raw)
-		buf = mime.AppendBase64Lines(buf[:0], raw[:n], lineLen, !last || finalCRLF)
-		rest, ok := bytes.CutPrefix(body, buf)
-		if !ok || last {
-			return ok && len(rest) == 0
-		}
-		body, raw = rest, raw[n:]
-	}
 }
 
 func (m *Message) object(row, content []byte) ([]byte, error) {

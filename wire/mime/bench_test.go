@@ -123,6 +123,18 @@ func BenchmarkSplitLeaves(b *testing.B) {
 	}
 }
 
+func BenchmarkAppendCanonical(b *testing.B) {
+	body := AppendBase64Lines(nil, make([]byte, 1<<20), 76, true)
+	out := make([]byte, 0, len(body))
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, ok := AppendCanonical(out, body, 76); !ok {
+			b.Fatal("not canonical")
+		}
+	}
+}
+
 func BenchmarkContainsFold(b *testing.B) {
 	hay := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 2000)
 	n := NewNeedle("Lazy Cat")

@@ -28,10 +28,8 @@ func AppendCRLF(dst, src []byte) []byte {
 // LeafSpan is the body [Start, End) of a leaf.
 type LeafSpan struct {
 	Start, End int
-	// LineLen > 0 means that the body is canonical base64: AppendBase64Lines(nil, decoded, LineLen, FinalCRLF)
-	// reproduces its exact bytes, where decoded is the result of AppendBase64.
-	LineLen   int
-	FinalCRLF bool
+	// LineLen > 0 means that the body may be canonical base64 in lines of this length. AppendCanonical decides it.
+	LineLen int
 }
 
 // SplitLeaves returns the leaf bodies of at least least bytes in ascending order.
@@ -51,7 +49,7 @@ func appendLeaves(spans []LeafSpan, raw []byte, p *Part, least int) []LeafSpan {
 	}
 	span := LeafSpan{Start: p.BodyStart, End: p.BodyEnd}
 	if p.Encoding == "base64" {
-		span.LineLen, span.FinalCRLF = canonicalBase64(p.Body(raw))
+		span.LineLen = firstLine(p.Body(raw))
 	}
 	return append(spans, span)
 }
@@ -59,75 +57,86 @@ func appendLeaves(spans []LeafSpan, raw []byte, p *Part, least int) []LeafSpan {
 // maxLineLen is the maximum length of a base64 line (RFC 2045).
 const maxLineLen = 76
 
-// canonicalBase64 returns the arguments with which AppendBase64Lines reproduces body from its decoded bytes, or lineLen
-// 0 if body is not canonical. In canonical base64, all lines have one length, a multiple of four up to 76, and the last
-// may be shorter. CRLF separates lines. Padding is only at the end, with unused bits zero.
-func canonicalBase64(body []byte) (lineLen int, finalCRLF bool) {
-	text := body
-	if n := len(text); n >= 2 && text[n-1] == '\n' && text[n-2] == '\r' {
-		text, finalCRLF = text[:n-2], true
+// firstLine returns the length of the lines of canonical base64 that begins as body does, or 0 if there is none.
+func firstLine(body []byte) int {
+	n := bytes.IndexByte(body[:min(len(body), maxLineLen+1)], '\r')
+	switch {
+	case n < 0 && len(body) > maxLineLen, n == 0, n%4 != 0 && n > 0:
+		return 0
+	case n < 0 || n+2 == len(body): // a single line: any length that is not shorter works
+		return maxLineLen
 	}
-	if len(text) == 0 {
-		return 0, false
-	}
-	lineLen = bytes.IndexByte(text, '\r')
-	if lineLen < 0 {
-		// A single line: any length that is not shorter works.
-		lineLen = maxLineLen
-		if len(text) > maxLineLen {
-			return 0, false
-		}
-	}
-	if lineLen == 0 || lineLen%4 != 0 || lineLen > maxLineLen {
-		return 0, false
-	}
-	text, ok := cutLines(text, lineLen)
-	if !ok || len(text)%4 != 0 || !lastLine(text) {
-		return 0, false
-	}
-	return lineLen, finalCRLF
+	return n
 }
 
-// cutLines removes all lines but the last. ok reports that they were full lines of base64.
-func cutLines(text []byte, lineLen int) (last []byte, ok bool) {
+// AppendCanonical appends the data of body if it is canonical base64 in lines of lineLen letters: then
+// AppendBase64Lines(nil, data, lineLen, finalCRLF) reproduces its exact bytes. In canonical base64, all lines have one
+// length, a multiple of four, and the last may be shorter. CRLF separates lines. Padding is only at the end, with
+// unused bits zero. If body is not canonical or empty, ok is false and nothing is appended.
+func AppendCanonical(dst, body []byte, lineLen int) (out []byte, finalCRLF, ok bool) {
+	text, finalCRLF := bytes.CutSuffix(body, lineBreak)
+	if lineLen <= 0 || lineLen%4 != 0 || len(text) == 0 {
+		return dst, false, false
+	}
+	out = slices.Grow(dst, len(text)/4*3+lettersRoom)
 	for len(text) > lineLen {
-		if len(text) < lineLen+3 || text[lineLen] != '\r' || text[lineLen+1] != '\n' || !letters(text[:lineLen]) {
-			return nil, false
+		if len(text) < lineLen+3 || text[lineLen] != '\r' || text[lineLen+1] != '\n' {
+			return dst, false, false
+		}
+		if out, ok = appendLetters(out, text[:lineLen]); !ok {
+			return dst, false, false
 		}
 		text = text[lineLen+2:]
 	}
-	return text, true
+	if len(text)%4 != 0 {
+		return dst, false, false
+	}
+	if out, ok = appendLastLine(out, text); !ok {
+		return dst, false, false
+	}
+	return out, finalCRLF, true
 }
 
-// letters reports whether b, whose length is a multiple of four, has only letters of the alphabet.
-func letters(b []byte) bool {
+// lettersRoom is the number of bytes that appendLetters may overwrite behind its result.
+const lettersRoom = 2
+
+// appendLetters appends the data of b, whose length is a multiple of four. ok is false if b has a byte that is not in
+// the alphabet. dst must have the capacity for the data and lettersRoom.
+func appendLetters(dst, b []byte) (out []byte, ok bool) {
+	n := len(dst)
+	out = dst[:n+len(b)/4*3+lettersRoom]
 	var bad byte
 	for len(b) >= 8 {
-		bad |= base64Value[b[0]] | base64Value[b[1]] | base64Value[b[2]] | base64Value[b[3]] |
-			base64Value[b[4]] | base64Value[b[5]] | base64Value[b[6]] | base64Value[b[7]]
-		b = b[8:]
+		c, d, e, f := base64Value[b[0]], base64Value[b[1]], base64Value[b[2]], base64Value[b[3]]
+		g, h, i, j := base64Value[b[4]], base64Value[b[5]], base64Value[b[6]], base64Value[b[7]]
+		bad |= c | d | e | f | g | h | i | j
+		binary.BigEndian.PutUint64(out[n:n+8], uint64(c)<<58|uint64(d)<<52|uint64(e)<<46|uint64(f)<<40|
+			uint64(g)<<34|uint64(h)<<28|uint64(i)<<22|uint64(j)<<16)
+		b, n = b[8:], n+6
 	}
-	for len(b) >= 4 {
-		bad |= base64Value[b[0]] | base64Value[b[1]] | base64Value[b[2]] | base64Value[b[3]]
-		b = b[4:]
+	if len(b) >= 4 {
+		c, d, e, f := base64Value[b[0]], base64Value[b[1]], base64Value[b[2]], base64Value[b[3]]
+		bad |= c | d | e | f
+		binary.BigEndian.PutUint32(out[n:n+4], uint32(c)<<26|uint32(d)<<20|uint32(e)<<14|uint32(f)<<8)
+		n += 3
 	}
-	return bad < 64
+	return out[:n], bad < 64
 }
 
-// lastLine is letters for the last line, which may have padding.
-func lastLine(b []byte) bool {
+// appendLastLine is appendLetters for the last line, which may have padding.
+func appendLastLine(dst, b []byte) (out []byte, ok bool) {
 	n := len(b)
 	if b[n-1] != '=' {
-		return letters(b)
+		return appendLetters(dst, b)
 	}
-	if !letters(b[:n-4]) {
-		return false
+	if out, ok = appendLetters(dst, b[:n-4]); !ok {
+		return dst, false
 	}
 	a, c, d := base64Value[b[n-4]], base64Value[b[n-3]], base64Value[b[n-2]]
 	if b[n-2] == '=' {
-		return a|c < 64 && c&15 == 0
+		return append(out, a<<2|c>>4), a|c < 64 && c&15 == 0
 	}
-	return a|c|d < 64 && d&3 == 0
+	return append(out, a<<2|c>>4, c<<4|d>>2), a|c|d < 64 && d&3 == 0
 }
 
 // AppendBase64Lines appends data as base64 in lines of lineLen letters (a multiple of four), with CRLF between lines,
