@@ -195,7 +195,7 @@ func (s *session) readMessage(size int64) (b []byte, held int64, err error) {
 	waited := false
 	for n := int64(0); n < size; {
 		if n == int64(len(b)) {
-			room := min(size, max(firstRoom, 2*n))
+			room := min(size, max(firstRoom, 4*n))
 			if !s.memory().Take(room) {
 				return nil, held, listen.ErrMemory
 			}
