@@ -30,3 +30,11 @@ func Looks(ctx context.Context, f *File, q *Query) (looks, total int, err error)
 	})
 	return looks, total, err
 }
+
+// Scratch returns the number of bytes that a view holds for summaries.
+func (v *View) Scratch() int {
+	if v.scratch == nil {
+		return 0
+	}
+	return cap(*v.scratch)
+}

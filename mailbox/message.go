@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"doublet/note"
@@ -61,11 +62,14 @@ func FolderID(f *Folder) string { return "f" + f.UNID.String() }
 
 func (m *Message) field(want int) ([]byte, error) {
 	if m.summary == nil {
+		if m.v.scratch == nil {
+			m.v.scratch = summaries.Get().(*[]byte)
+		}
 		var err error
-		if m.summary, err = m.r.Summary(m.v.scratch[:0], m.ID); err != nil {
+		if m.summary, err = m.r.Summary((*m.v.scratch)[:0], m.ID); err != nil {
 			return nil, err
 		}
-		m.v.scratch = m.summary
+		*m.v.scratch = m.summary
 	}
 	return summaryField(m.summary, want)
 }
@@ -160,14 +164,18 @@ func (v *View) Fetch(ctx context.Context, set Set, byUID bool, o FetchOptions,
 	return nil
 }
 
-// keptScratch is the size in bytes of the largest summary whose memory a view keeps for the next Fetch: a session may
-// have its view open for days.
+// summaries holds memory for the summary of a message. A view takes it for a Fetch only, because a session may have its
+// view open for days.
+var summaries = sync.Pool{New: func() any { return new([]byte) }}
+
+// keptScratch is the size in bytes of the largest summary whose memory returns to the pool.
 const keptScratch = 16 << 10
 
 func (v *View) dropScratch() {
-	if cap(v.scratch) > keptScratch {
-		v.scratch = nil
+	if v.scratch != nil && cap(*v.scratch) <= keptScratch {
+		summaries.Put(v.scratch)
 	}
+	v.scratch = nil
 }
 
 // fetchSome calls fn until it asks for a pause, and returns the remaining ranges.

@@ -48,8 +48,8 @@ type View struct {
 	told map[uint32]note.ModSeq
 	// recent holds the messages that are recent in this session.
 	recent Recents
-	// scratch holds the summary of the current message.
-	scratch []byte
+	// scratch holds the summary of the current message. After Fetch it is nil.
+	scratch *[]byte
 }
 
 // Open opens a folder for a session. No message in it is \Recent for the session, and the session claims none.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -550,5 +551,27 @@ func TestFirstUnseen(t *testing.T) {
 	}
 	if n := first(); n != 1 {
 		t.Error("nothing seen:", n)
+	}
+}
+
+// TestFetchHoldsNothing checks that a view, which may be open for days, keeps no memory of the summaries that it
+// fetched.
+func TestFetchHoldsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	w.append("INBOX", "Subject: one\r\n\r\nx", mailbox.Flags{})
+	v := w.open("INBOX")
+	for range 2 {
+		w.must(v.Fetch(w.ctx, mailbox.Set{{Start: 1, Stop: 0}}, true, mailbox.FetchOptions{},
+			func(m *mailbox.Message) (bool, error) {
+				e, err := m.Envelope()
+				if !strings.Contains(string(e), `"one"`) || v.Scratch() == 0 {
+					t.Errorf("envelope %s, %d bytes", e, v.Scratch())
+				}
+				return false, err
+			}, func() error { return nil }))
+		if n := v.Scratch(); n != 0 {
+			t.Errorf("%d bytes are held after the fetch", n)
+		}
 	}
 }
