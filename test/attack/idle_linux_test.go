@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -38,8 +39,8 @@ func TestMemoryOfIdle(t *testing.T) {
 		most int // KB each
 		open func(t *testing.T, port string) io.Closer
 	}{
-		{"imap", 20, func(t *testing.T, port string) io.Closer { return idleIMAP(t, port, nil) }},
-		{"imaps", 35, func(t *testing.T, port string) io.Closer { return idleIMAP(t, port, trust) }},
+		{"imap", 12, func(t *testing.T, port string) io.Closer { return idleIMAP(t, port, nil) }},
+		{"imaps", 20, func(t *testing.T, port string) io.Closer { return idleIMAP(t, port, trust) }},
 		{"https", 100, func(t *testing.T, port string) io.Closer { return events(t, port, trust) }},
 	} {
 		t.Run(door.name, func(t *testing.T) {
@@ -61,8 +62,10 @@ func TestMemoryOfIdle(t *testing.T) {
 				}()
 			}
 			wg.Wait()
-			each := (settledMemory(t, s) - before) / idleConnections
-			t.Logf("%d connections at %s: %d KB each", idleConnections, door.name, each)
+			after := settledMemory(t, s)
+			each := (after.objects + after.stacks - before.objects - before.stacks) / idleConnections
+			t.Logf("%d connections at %s: %d KB each, %d KB of it stacks; %d KB of the process (PSS)", idleConnections,
+				door.name, each, (after.stacks-before.stacks)/idleConnections, (after.process-before.process)/idleConnections)
 			if each > door.most {
 				t.Errorf("a connection at %s takes %d KB, want at most %d", door.name, each, door.most)
 			}
@@ -73,9 +76,11 @@ func TestMemoryOfIdle(t *testing.T) {
 	}
 }
 
-// settledMemory returns the memory that objects and stacks of the process take, in KB, after collections of garbage,
-// each of which may halve the stacks.
-func settledMemory(t *testing.T, s *program.Server) int {
+// memory is the memory in KB that objects and stacks of a process take, and the proportional set size of the process.
+type memory struct{ objects, stacks, process int }
+
+// settledMemory returns the memory of the process after collections of garbage, each of which may halve the stacks.
+func settledMemory(t *testing.T, s *program.Server) memory {
 	t.Helper()
 	c := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return net.Dial("unix", filepath.Join(s.Data, "doublet.sock"))
@@ -92,15 +97,19 @@ func settledMemory(t *testing.T, s *program.Server) int {
 			t.Fatal(err)
 		}
 	}
-	total := 0
-	for _, pattern := range []string{`(?m)^# HeapAlloc = (\d+)$`, `(?m)^# Stack = (\d+) `} {
+	process, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", s.Cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := func(text []byte, pattern string) int {
 		n, err := strconv.Atoi(first(t, text, pattern))
 		if err != nil {
 			t.Fatal(err)
 		}
-		total += n
+		return n
 	}
-	return total >> 10
+	return memory{number(text, `(?m)^# HeapAlloc = (\d+)$`) >> 10, number(text, `(?m)^# Stack = (\d+) `) >> 10,
+		number(process, `(?m)^Pss: +(\d+) kB$`)}
 }
 
 // idleIMAP signs in, opens INBOX, reads its list and waits in IDLE.
