@@ -3,6 +3,7 @@ package websession
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"doublet/directory"
 	"doublet/directory/oauth"
 	"doublet/directory/session"
+	"doublet/env/logtail"
 	"doublet/note"
 	"doublet/serve/signin"
 	"doublet/test/issuer"
@@ -29,6 +31,17 @@ func (w *world) withIssuer() *issuer.Issuer {
 	in := w.web.OpenID(v.Client(issuer.Secret, openIDBack), w.dir.Secret.Key("openid"))
 	w.Service.opt.OpenID = &OpenID{in, "House"}
 	return i
+}
+
+// refusedAgain returns the attributes of the log's lines about people who did not prove themselves again.
+func (w *world) refusedAgain() (list []string) {
+	lines, _ := logtail.Of(w.fix.Log).Since(0, logtail.Lines, func(l *logtail.Line) bool {
+		return l.Level >= slog.LevelInfo && l.Text == "sign-in again with the issuer refused"
+	})
+	for _, l := range lines {
+		list = append(list, l.Attrs)
+	}
+	return list
 }
 
 // begun returns the address of the issuer to which a browser is sent.
@@ -264,8 +277,9 @@ func TestOpenIDAgain(t *testing.T) {
 	}
 }
 
-// TestOpenIDAgainRefused checks that a person who does not prove themselves again keeps the session as it is, and that
-// this bans nobody. Nobody begins without a session, and a session that ended meanwhile stays ended.
+// TestOpenIDAgainRefused checks that a person who does not prove themselves again keeps the session as it is, that the
+// log says why, with the time that the issuer said, and that this bans nobody. Nobody begins without a session, and a
+// session that ended meanwhile stays ended.
 func TestOpenIDAgainRefused(t *testing.T) {
 	t.Parallel()
 	w := open(t, signin.Options{Failures: 1})
@@ -278,18 +292,24 @@ func TestOpenIDAgainRefused(t *testing.T) {
 	}
 	const query = "?again=1&to=/admin/"
 	alice, bob := far("alice"), far("bob")
+	minutes := func(n time.Duration) time.Time { return time.Unix(w.now().Add(n*time.Minute).Unix(), 0) }
 	for what, c := range map[string]struct {
 		browser *browser
-		change  issuer.Claims
+		said    time.Time // zero: the issuer says none
 		text    string
+		cause   error
 	}{
-		"no time":  {alice, issuer.Claims{"auth_time": nil}, "did not confirm"},
-		"old":      {alice, issuer.Claims{"auth_time": w.now().Add(-2 * time.Minute).Unix()}, "did not confirm"},
-		"future":   {alice, issuer.Claims{"auth_time": w.now().Add(2 * time.Minute).Unix()}, "did not confirm"},
-		"somebody": {bob, nil, "as another person"},
+		"no time":  {alice, time.Time{}, "did not confirm", signin.ErrNotAgain},
+		"old":      {alice, minutes(-2), "did not confirm", signin.ErrNotAgain},
+		"future":   {alice, minutes(2), "did not confirm", signin.ErrNotAgain},
+		"somebody": {bob, minutes(0), "as another person", signin.ErrOther},
 	} {
-		before := c.browser.session()
-		code, body := c.browser.returns(i.Code(t, w.now(), c.browser.begun(query), c.change))
+		change := issuer.Claims{"auth_time": nil}
+		if !c.said.IsZero() {
+			change["auth_time"] = c.said.Unix()
+		}
+		before, logged := c.browser.session(), len(w.refusedAgain())
+		code, body := c.browser.returns(i.Code(t, w.now(), c.browser.begun(query), change))
 		if code != 403 || !strings.Contains(body, c.text) || !strings.Contains(body, `<a href="/admin/">`) ||
 			strings.Contains(body, "http-equiv") || strings.Contains(body, "<form") {
 			t.Errorf("%s: %d %s", what, code, body)
@@ -297,7 +317,12 @@ func TestOpenIDAgainRefused(t *testing.T) {
 		if now := c.browser.session(); now != before {
 			t.Errorf("%s: the session was %+v, is %+v", what, before, now)
 		}
+		want := fmt.Sprintf(`person=alice place="HTTP 192.0.2.7" auth_time="%s" error="%s"`, c.said, c.cause)
+		if list := w.refusedAgain(); len(list) != logged+1 || list[logged] != want {
+			t.Errorf("%s: the log has %q\nwant %d lines before, and %s", what, list, logged, want)
+		}
 	}
+	logged := w.refusedAgain()
 	cancelled := *i.Code(t, w.now(), alice.begun(query), nil)
 	cancelled.RawQuery = "error=access_denied&state=" + cancelled.Query().Get("state")
 	if code, body := alice.returns(&cancelled); code != 401 || !strings.Contains(body, `<a href="/admin/">`) {
@@ -320,5 +345,8 @@ func TestOpenIDAgainRefused(t *testing.T) {
 	w.is("a program", alice.send("GET", PathOpenID+query, "", "", "Authorization", basic("bob", "secret-bob")), 303, "")
 	if bans := w.web.Bans(); len(bans) > 0 {
 		t.Errorf("bans: %+v", bans)
+	}
+	if list := w.refusedAgain(); !slices.Equal(list, logged) {
+		t.Errorf("the log tells of more refusals: %q", list[len(logged):])
 	}
 }

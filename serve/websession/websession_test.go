@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -22,6 +23,7 @@ import (
 	"doublet/directory/password"
 	"doublet/directory/session"
 	"doublet/env"
+	"doublet/env/logtail"
 	"doublet/note"
 	"doublet/serve/signin"
 	"doublet/serve/speech"
@@ -52,6 +54,7 @@ type world struct {
 func open(t testing.TB, o signin.Options) *world {
 	t.Helper()
 	w := &world{t: t, fix: env.Test(t), opt: o}
+	w.fix.Log = slog.New(logtail.New(w.fix.Log.Handler()))
 	w.start()
 	add := func(name string) directory.Person {
 		p, err := w.dir.People.Add(bg, note.System,
