@@ -64,8 +64,9 @@ func TestMemoryOfIdle(t *testing.T) {
 			wg.Wait()
 			after := settledMemory(t, s)
 			each := (after.objects + after.stacks - before.objects - before.stacks) / idleConnections
-			t.Logf("%d connections at %s: %d KB each, %d KB of it stacks; %d KB of the process (PSS)", idleConnections,
-				door.name, each, (after.stacks-before.stacks)/idleConnections, (after.process-before.process)/idleConnections)
+			t.Logf("%d connections at %s: %d KB each, %d KB of it stacks; %d KB of the process (PSS)",
+				idleConnections, door.name, each, (after.stacks-before.stacks)/idleConnections,
+				(after.process-before.process)/idleConnections)
 			if each > door.most {
 				t.Errorf("a connection at %s takes %d KB, want at most %d", door.name, each, door.most)
 			}
