@@ -111,3 +111,39 @@ func TestAwaitSecureEnds(t *testing.T) {
 		<-ended
 	}
 }
+
+// TestAwaitSecureDeflated checks a session with compression under TLS: a wake in the middle of a record, between two
+// pieces of a compressed line, loses no input.
+func TestAwaitSecureDeflated(t *testing.T) {
+	t.Parallel()
+	conns := make(chan *Conn, 1)
+	_, _, a := openDoor(t, testEnv(), Options{}, Door{Name: "echo", TLS: testCertificate(t), Implicit: true,
+		Serve: func(c *Conn) {
+			if c.Compress() == nil {
+				conns <- c
+				echo(c)
+			}
+		}})
+	p := &pieces{Conn: dial(t, a)}
+	c := squeeze(tls.Client(p, &tls.Config{InsecureSkipVerify: true}))
+	expect(t, c, "hi\n")
+	server := <-conns
+	for _, p.size = range []int{0, 1, 7} {
+		for _, in := range []string{"a\n", "a\na\n", strings.Repeat("x", 99) + "\n", strings.Repeat("many\n", 5000)} {
+			_, _ = io.WriteString(c, in)
+			expect(t, c, in)
+		}
+	}
+	p.size, p.hold = 0, true
+	_, _ = io.WriteString(c, "one\ntwo\n")
+	first := len(p.held)
+	_, _ = io.WriteString(c, "three three three\n")
+	p.send(first + 10) // the header of a record, and a part of it
+	expect(t, c, "one\ntwo\n")
+	for range 3 {
+		server.Wake()
+		expect(t, c, "woken\n")
+	}
+	p.send(len(p.held))
+	expect(t, c, "three three three\n")
+}
