@@ -33,6 +33,9 @@ func (t *tiers) read(loc object.Location, d note.Digest, off, n int64, dst []byt
 	if err != nil {
 		return nil, err
 	}
+	if t.unhealed.has(loc.Segment) {
+		return out, nil
+	}
 	t.mu.Lock()
 	known := t.damaged[loc.Segment]
 	t.damaged[loc.Segment] = true
@@ -43,13 +46,19 @@ func (t *tiers) read(loc object.Location, d note.Digest, off, n int64, dst []byt
 	return out, nil
 }
 
-// healAll heals the segments that are known to be damaged.
+// healAll heals the segments that are known to be damaged. One whose copy is damaged, too, is unhealed.
 func (t *tiers) healAll(ctx context.Context) (failed error) {
 	t.mu.Lock()
 	ids := slices.Sorted(maps.Keys(t.damaged))
 	t.mu.Unlock()
 	for _, id := range ids {
 		_, err := t.heal(ctx, id)
+		if c, ok := t.row(id); ok && errors.Is(err, object.ErrLost) {
+			var hit []placed
+			if hit, err = t.hit(ctx, id, c.Size); len(hit) > 0 {
+				t.unhealed.add(id, hit)
+			}
+		}
 		failed = errors.Join(failed, err)
 		if errors.Is(err, ErrAway) || ctx.Err() != nil {
 			break
@@ -87,29 +96,40 @@ func (t *tiers) heal(ctx context.Context, id uint64) (done bool, err error) {
 		return false, err
 	}
 	t.healed++
+	t.unhealed.remove(id)
 	t.log.Warn("a damaged segment was replaced by its copy", "segment", id)
 	return true, nil
 }
 
-// errNoCopy means that a segment is damaged and has no copy.
-var errNoCopy = errors.New("store: segment is damaged and has no copy")
-
-// sound returns an error if an object that the index names is damaged in the file of a segment, and cannot be healed.
-func (t *tiers) sound(ctx context.Context, seg object.SegmentInfo) error {
-	damaged, err := t.damage(ctx, seg.ID, seg.Size)
-	if err != nil {
-		return err
-	}
-	// After a crash, a segment may have torn records, which were not acknowledged.
-	live, _, err := t.compare(ctx, seg.ID, damaged, nil)
-	if err != nil || !live {
-		return err
+// sound reports whether a segment may be copied: nothing that the object index names is damaged in its file, or the
+// file was healed. A segment that cannot be healed is unhealed.
+func (t *tiers) sound(ctx context.Context, seg object.SegmentInfo) (bool, error) {
+	hit, err := t.hit(ctx, seg.ID, seg.Size)
+	if err != nil || len(hit) == 0 {
+		return err == nil, err
 	}
 	healed, err := t.heal(ctx, seg.ID)
-	if err == nil && !healed {
-		err = errNoCopy
+	if errors.Is(err, object.ErrLost) || err == nil && !healed {
+		t.unhealed.add(seg.ID, hit)
+		return false, nil
 	}
-	return err
+	return err == nil, err
+}
+
+// hit returns the objects that the index names in the damage of the file of a segment of size bytes. After a crash, a
+// segment may have torn records besides, which were not acknowledged.
+func (t *tiers) hit(ctx context.Context, id uint64, size int64) (list []placed, err error) {
+	damaged, err := t.damage(ctx, id, size)
+	if err != nil || len(damaged) == 0 {
+		return nil, err
+	}
+	err = objectsIn(ctx, t.eng, id, func(p placed) error {
+		if p.hits(damaged) {
+			list = append(list, p)
+		}
+		return nil
+	})
+	return list, err
 }
 
 // damage returns the damaged ranges of the file of a segment of size bytes.
@@ -146,17 +166,10 @@ func (t *tiers) compare(ctx context.Context, id uint64, file, copied []object.Da
 	if len(file)+len(copied) == 0 {
 		return false, false, nil
 	}
-	err = scan(t.eng, layout.Key(layout.SpaceObject), func(_, v []byte) error {
-		loc, _, err := object.ParseLocation(v)
-		if err != nil {
-			return fmt.Errorf("%w: object index", ErrDamaged)
-		}
-		if loc.Segment == id {
-			hit := func(r object.DamagedRange) bool { return r.From < loc.End() && r.To > int64(loc.Offset) }
-			inFile, inCopy := slices.ContainsFunc(file, hit), slices.ContainsFunc(copied, hit)
-			gains, loses = gains || inFile && !inCopy, loses || inCopy && !inFile
-		}
-		return ctx.Err()
+	err = objectsIn(ctx, t.eng, id, func(p placed) error {
+		inFile, inCopy := p.hits(file), p.hits(copied)
+		gains, loses = gains || inFile && !inCopy, loses || inCopy && !inFile
+		return nil
 	})
 	return gains, loses, err
 }

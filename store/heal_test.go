@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"testing"
 	"time"
 
+	"doublet/env/logtail"
 	"doublet/note"
+	"doublet/stat"
 	"doublet/store/blob"
 	"doublet/store/object"
 
@@ -267,7 +270,7 @@ func TestCopyOfDamage(t *testing.T) {
 	m := newRoomyModel(t)
 	locs := m.segment(10)
 	m.damage([]uint64{1})
-	if err := m.s.ShipSegments(ctx); !errors.Is(err, errNoCopy) || len(m.folders()) != 0 {
+	if err := m.s.ShipSegments(ctx); err != nil || len(m.folders()) != 0 || !m.s.tiers.unhealed.has(1) {
 		t.Errorf("copy of a damaged segment: %v, %v", err, m.folders())
 	}
 	seg := m.s.Objects().Segments()[0]
@@ -279,7 +282,7 @@ func TestCopyOfDamage(t *testing.T) {
 		t.Errorf("by the same damage: healed %v, %v", done, err)
 	}
 	m.damageAt(1, int64(locs[6].Offset)+1000)
-	if done, err := m.s.HealSegment(ctx, 1); !done || err != nil {
+	if done, err := m.s.HealSegment(ctx, 1); !done || err != nil || m.s.tiers.unhealed.has(1) {
 		t.Errorf("by less damage: healed %v, %v", done, err)
 	}
 	for i, id := range slices.Sorted(maps.Keys(m.mails)) {
@@ -287,6 +290,85 @@ func TestCopyOfDamage(t *testing.T) {
 			m.read(id, false)
 		}
 	}
+	m.must(m.s.Close())
+}
+
+// TestUnhealed damages two of three segments before they have copies. The third one is copied, and no pass fails. It is
+// told once, until a mate has mended one message and the other one is removed.
+func TestUnhealed(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := newRoomyModel(t)
+	m.must(m.s.Close())
+	m.f.Log = slog.New(logtail.New(m.f.Log.Handler()))
+	stats := stat.New(m.f.Clock)
+	m.reopen(func(o *Options) { o.Tier.Cache, o.Stats = 1<<40, stats })
+	pass := func(copies []uint64, unhealed, told float64) {
+		t.Helper()
+		m.must(m.s.ShipSegments(ctx))
+		v := map[string]float64{}
+		for _, e := range stats.Snapshot("Database.DAOS.Copies.*") {
+			v[e.Name] = e.Value
+		}
+		lines, _ := logtail.Of(m.f.Log).Since(0, logtail.Lines, func(l *logtail.Line) bool {
+			return l.Text == "a segment is damaged and no copy can replace it"
+		})
+		if got := m.copied(); !slices.Equal(got, copies) || v["Database.DAOS.Copies.Unhealed"] != unhealed ||
+			v["Database.DAOS.Copies.Failures"] != 0 || float64(len(lines)) != told {
+			t.Errorf("segments with a copy: %v, want %v; %v; log %v", got, copies, v, lines)
+		}
+	}
+	for range 2 {
+		m.segment(1)
+	}
+	var mate note.Digest
+	m.must(m.s.obj.Scan(1, object.ScanOptions{}, func(d object.Digest, _ object.Location) error {
+		mate = note.Digest(d)
+		return nil
+	}))
+	content, err := m.s.ObjectBytes(nil, mate, 0, 1<<20)
+	m.must(err)
+	m.damage([]uint64{1, 2})
+	pass(nil, 2, 2)
+	m.segment(1)
+	pass([]uint64{3}, 2, 2)
+	m.must(m.s.MendObject(ctx, ObjectRef{mate, uint64(len(content))}, content))
+	m.must(m.s.Objects().Seal())
+	pass([]uint64{1, 3, 4}, 1, 2)
+	m.removeBut(0, 2)
+	pass([]uint64{1, 2, 3, 4}, 0, 2)
+	m.readAll()
+	m.must(m.s.Close())
+}
+
+// TestHealedByNothing damages an object in the file of a segment, and another one in its copy. Neither can replace the
+// other, so the first is read from the copy, and a pass tries once. A rewrite takes both, and nothing is told any more.
+func TestHealedByNothing(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	m := newRoomyModel(t)
+	locs := m.segment(10)
+	m.must(m.s.ShipSegments(ctx))
+	m.damage([]uint64{1})
+	c, _ := m.s.tiers.row(1)
+	b, err := m.place.Get(ctx, c.Name, 10<<20)
+	m.must(err)
+	b[locs[6].Offset+locs[6].Stored/2] ^= 1
+	m.must(m.place.Put(ctx, c.Name, b))
+	m.readAll()
+	m.must(m.s.ShipSegments(ctx))
+	m.readAll()
+	if sum := m.s.tiers.totals(); sum.failures != 0 || sum.healed != 0 || !m.s.tiers.unhealed.has(1) ||
+		len(m.s.tiers.damaged) != 0 {
+		t.Errorf("%+v, damaged: %v", sum, m.s.tiers.damaged)
+	}
+	m.removeBut(0, 6)
+	_, err = m.s.Rewrite(ctx)
+	m.must(errors.Join(err, m.s.ShipSegments(ctx)))
+	if m.s.tiers.unhealed.count() != 0 {
+		t.Error("the segment is gone and still counts as damaged")
+	}
+	m.readAll()
 	m.must(m.s.Close())
 }
 

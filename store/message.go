@@ -323,7 +323,7 @@ func (dr *draft) Keep(o *Object) {
 }
 
 // locate returns the location of an object.
-func (o *objects) locate(r pebble.Reader, d note.Digest) (object.Location, error) {
+func (c *core) locate(r pebble.Reader, d note.Digest) (object.Location, error) {
 	v, closer, err := r.Get(layout.Key(layout.SpaceObject, d[:]))
 	if err != nil {
 		return object.Location{}, engineError(err)

@@ -320,25 +320,19 @@ func (o *objects) copyCopied(ctx context.Context, id uint64, moves []move) ([]mo
 	for _, m := range moves {
 		moved[m.digest] = true
 	}
-	prefix := layout.Key(layout.SpaceObject)
-	err := scan(o.eng, prefix, func(k, v []byte) error {
-		loc, _, err := object.ParseLocation(v)
-		if err != nil || len(k) != len(prefix)+len(note.Digest{}) {
-			return fmt.Errorf("%w: object index", ErrDamaged)
+	err := objectsIn(ctx, o.eng, id, func(p placed) error {
+		if moved[p.digest] {
+			return nil
 		}
-		d := note.Digest(k[len(prefix):])
-		if loc.Segment != id || moved[d] {
-			return ctx.Err()
-		}
-		content, err := o.obj.Eviction.ReadCopy(loc, object.Digest(d), 0, int64(loc.Size), nil)
+		content, err := o.obj.Eviction.ReadCopy(p.loc, object.Digest(p.digest), 0, int64(p.loc.Size), nil)
 		switch {
 		case errors.Is(err, object.ErrDamaged):
-			return ctx.Err()
+			return nil
 		case err != nil:
 			return fmt.Errorf("%w: %w", errUnhealed, err)
 		}
-		to, err := o.obj.Append(object.Digest(d), content)
-		moves = append(moves, move{d, loc, to})
+		to, err := o.obj.Append(object.Digest(p.digest), content)
+		moves = append(moves, move{p.digest, p.loc, to})
 		return err
 	})
 	return moves, err

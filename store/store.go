@@ -217,7 +217,8 @@ func compose(e *env.Env, dir string, o Options) *Store {
 	cat := &catalog{core: c}
 	l := &transactionLog{core: c, disk: d}
 	obj := &objects{core: c, translog: l, workspace: newWorkspace()}
-	obj.tiers = &tiers{core: c, translog: l, keep: &obj.keep}
+	obj.tiers = &tiers{core: c, translog: l, keep: &obj.keep,
+		unhealed: unhealed{core: c, segments: map[uint64][]placed{}}}
 	return &Store{
 		core: c, disk: d, objects: obj, feed: &feed{core: c},
 		catalog: cat, damage: &damage{core: c, disk: d, catalog: cat, opened: make(chan struct{})}, transactionLog: l,

@@ -71,7 +71,8 @@ type tiers struct {
 	// keep is that of objects.
 	keep *sync.RWMutex
 	// away is nil if there is no other place.
-	away Copier
+	away     Copier
+	unhealed unhealed
 	// passing is held by the one pass that runs. It guards looked, the time of the last look at old copies.
 	passing sync.Mutex
 	looked  time.Time
@@ -227,7 +228,8 @@ var ErrShipping = errors.New("store: segments are being copied already")
 
 // ShipSegments brings the copies of segments up to date: it removes those of removed segments, heals damaged segments,
 // copies sealed segments that have none, and recalls and evicts segments. After a failure it goes on with the other
-// segments, unless the other place is away; the error joins all failures. What it has done stays done.
+// segments, unless the other place is away; the error joins all failures. What it has done stays done. It is no failure
+// if a segment is damaged and no copy can replace it: that is logged once, and counted (Database.DAOS.Copies.Unhealed).
 // It does nothing without Options.Tier, and fails with ErrShipping if another call runs. Readers and writers go on
 // meanwhile.
 func (o *objects) ShipSegments(ctx context.Context) error {
@@ -254,12 +256,13 @@ func (o *objects) ShipSegments(ctx context.Context) error {
 
 func (t *tiers) pass(ctx context.Context) error {
 	failed := t.clean(ctx) // a place may refuse to remove, and still take copies
+	t.unhealed.review()
 	unhealed := t.healAll(ctx)
 	for _, seg := range t.obj.Segments() {
 		if err := errors.Join(ctx.Err(), t.alive()); err != nil {
 			return errors.Join(failed, unhealed, err)
 		}
-		if !seg.Sealed || seg.Away || t.copied(seg) {
+		if !seg.Sealed || seg.Away || t.copied(seg) || t.unhealed.has(seg.ID) {
 			continue
 		}
 		if err := t.ship(ctx, seg); err != nil {
@@ -327,9 +330,9 @@ func (t *tiers) ship(ctx context.Context, seg object.SegmentInfo) error {
 	if removed {
 		return nil // its file stayed by a fault of the disk
 	}
-	if err := t.sound(ctx, seg); errors.Is(err, object.ErrNotFound) {
+	if ok, err := t.sound(ctx, seg); errors.Is(err, object.ErrNotFound) {
 		return nil // it was rewritten
-	} else if err != nil {
+	} else if !ok {
 		return err
 	}
 	from, err := t.obj.OpenSegment(seg.ID)

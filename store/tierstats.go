@@ -49,6 +49,8 @@ func (t *tiers) publish() {
 		func() float64 { return float64(t.totals().failures) })
 	t.opt.Stats.CounterFunc("Database.DAOS.Copies.Healed", "damaged segments that were replaced by their copies",
 		func() float64 { return float64(t.totals().healed) })
+	gauge("Unhealed", "damaged segments that no copy can replace",
+		func() float64 { return float64(t.unhealed.count()) })
 	counter("Written", "copies written", func(s object.CopyStats) uint64 { return s.Shipped })
 	counter("WrittenBytes", "bytes of copies written", func(s object.CopyStats) uint64 { return s.ShippedBytes })
 	counter("Recalled", "segments that came back to the disk", func(s object.CopyStats) uint64 { return s.Recalled })

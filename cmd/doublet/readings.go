@@ -91,7 +91,8 @@ func (r *readings) probes() []*probe.Probe {
 		probe.Bind(&check.Descriptors, r.descriptors),
 		probe.Bind(&check.Damage, always(func() check.Damaged {
 			return check.Damaged{Files: r.system.Store.DamagedFiles(),
-				Objects: uint64(r.value("Database.DAOS.Objects.Damaged"))}
+				Objects:  uint64(r.value("Database.DAOS.Objects.Damaged")),
+				Segments: int(r.value("Database.DAOS.Copies.Unhealed"))}
 		})),
 		probe.Bind(&check.OutOfService, r.outOfService),
 		probe.Bind(&check.Quota, r.catalogued),

@@ -56,6 +56,7 @@ var faults = []fault{
 	faultOf(&DiskLatency, 3*time.Second, 400*time.Millisecond, probe.WarningHigh, "transaction log", "waits 3s"),
 	faultOf(&Descriptors, Files{990, 1000}, Files{790, 1000}, probe.Failure, "", "990 of 1000"),
 	faultOf(&Damage, Damaged{Objects: 1}, Damaged{}, probe.Failure, "store", "1 object"),
+	faultOf(&Damage, Damaged{Segments: 2}, Damaged{}, probe.Failure, "segments", "no copy can replace: 2"),
 	faultOf(&OutOfService, []DatabaseFact{{Title: "Ada", ID: "1", Out: true}}, []DatabaseFact{{Title: "Ada", ID: "1"}},
 		probe.WarningHigh, "Ada (1)", "out of service"),
 	faultOf(&Quota, []DatabaseFact{{Title: "Ada", ID: "1", Size: 95, Quota: 100}},

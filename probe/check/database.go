@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"doublet/probe"
@@ -12,20 +13,31 @@ type Damaged struct {
 	// Files are tables of the store that cannot be read, Objects is the number of damaged objects.
 	Files   int
 	Objects uint64
+	// Segments is the number of damaged segments of objects that no copy can replace now.
+	Segments int
 }
 
 // Damage reports damage that the store has met.
 var Damage = probe.Check[Damaged]{
 	Kind: probe.Kind{Type: probe.Database, Name: "Damage",
-		What:  "damaged tables and objects that the store has met since the start",
+		What: "damaged tables and objects that the store has met since the start, and damaged segments that no " +
+			"copy at data.segments_archive can replace",
 		Cause: "The disk or the memory is faulty, or somebody changed the files.",
 		Remedy: "`doublet check` says which databases are concerned; the task Fixup (`load fixup DATABASE`) repairs. " +
 			"In a cluster, damaged replicas are replaced from a mate; else restore from the last backup. Examine the " +
 			"disk. The event closes after the next start.",
 		Every: time.Minute, Clear: time.Minute},
 	Find: func(d Damaged, _ probe.Limits) []probe.Finding {
-		return one(probe.Failure, d.Files > 0 || d.Objects > 0, "store",
+		list := one(probe.Failure, d.Files > 0 || d.Objects > 0, "store",
 			fmt.Sprintf("%s and %s are damaged", plural(d.Files, "table"), plural(int(d.Objects), "object")))
+		if d.Segments > 0 {
+			list = append(list, probe.Finding{Target: "segments", Severity: probe.Failure,
+				Cause: "damaged segments that no copy can replace: " + strconv.Itoa(d.Segments),
+				Remedy: "The log has their numbers, and `doublet check --deep` the messages with parts in them. " +
+					"Restore these from a backup, and remove them. In a cluster, a part that is read comes from a " +
+					"mate. Examine the disk. The event closes when nothing refers to what is damaged any more."})
+		}
+		return list
 	},
 }
 
