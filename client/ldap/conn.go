@@ -26,6 +26,9 @@ var (
 	ErrTooLarge = errors.New("ldap: answer too large")
 	// ErrTimeout reports that the answer did not come in time. The connection is closed.
 	ErrTimeout = errors.New("ldap: no answer in time")
+	// ErrReferral reports that the server refers the request to other servers. Referrals are not followed: the
+	// credentials are for the servers that the caller has named.
+	ErrReferral = errors.New("ldap: refers to another server, and referrals are not followed")
 )
 
 // Conn is a connection to a directory server. One caller at a time uses it.
@@ -36,6 +39,8 @@ type Conn struct {
 	nc    *limited
 	conn  *ldap.Conn
 	ended atomic.Bool // closed because a request took too long
+	// references are those in the answer of the last search (RFC 4511 section 4.5.3).
+	references []string
 }
 
 // limited is a connection from which a request may read a limited number of bytes. go-ldap makes a tree of each answer,
@@ -135,8 +140,42 @@ func (c *Conn) do(ctx context.Context, what string, request func() error) error 
 		err = ErrTimeout
 	case ctx.Err() != nil:
 		err = ctx.Err()
+	case ldap.IsErrorWithCode(err, ldap.LDAPResultReferral):
+		err = fmt.Errorf("%w: %s", ErrReferral, shown(referrals(err)))
 	}
 	return fmt.Errorf("ldap: %s at %s: %w", what, c.at.Address, err)
+}
+
+// referrals returns the URLs to which a result refers (RFC 4511 section 4.1.10).
+func referrals(err error) (list []string) {
+	var result *ldap.Error
+	if !errors.As(err, &result) || result.Packet == nil || len(result.Packet.Children) < 2 {
+		return nil
+	}
+	const referral, contextClass = 3, 0x80
+	for _, part := range result.Packet.Children[1].Children {
+		if part.Tag != referral || part.ClassType != contextClass {
+			continue
+		}
+		for _, u := range part.Children {
+			if u.Data != nil {
+				list = append(list, u.Data.String())
+			}
+		}
+	}
+	return list
+}
+
+// shown returns the first of some URLs that a server sent, for a message.
+func shown(list []string) string {
+	if len(list) == 0 {
+		return "it does not say which"
+	}
+	text := fmt.Sprintf("%.200q", list[0])
+	if len(list) > 1 {
+		text += fmt.Sprintf(" and %d more", len(list)-1)
+	}
+	return text
 }
 
 // refusals are the results of a bind that say that this name and password are not accepted. All other results, such as
@@ -176,11 +215,13 @@ type Query struct {
 	Limit int
 }
 
-// Find returns at most q.Limit entries, and reports if the server has more. It does not follow referrals.
+// Find returns at most q.Limit entries, and reports if the server has more. It does not follow referrals: see
+// ErrReferral and References.
 func (c *Conn) Find(ctx context.Context, q Query) (list []Entry, more bool, err error) {
 	req := ldap.NewSearchRequest(q.Base, q.Scope, ldap.NeverDerefAliases, q.Limit, int(c.opt.Timeout/time.Second),
 		false, q.Filter, q.Attributes, nil)
 	req.EnforceSizeLimit = true
+	c.references = nil
 	var res *ldap.SearchResult
 	err = c.do(ctx, "search", func() (err error) {
 		res, err = c.conn.Search(req)
@@ -193,8 +234,6 @@ func (c *Conn) Find(ctx context.Context, q Query) (list []Entry, more bool, err 
 		_ = c.nc.Close()
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultSizeLimitExceeded):
 		more, err = true, nil
-	case ldap.IsErrorWithCode(err, ldap.LDAPResultReferral):
-		return nil, false, fmt.Errorf("ldap: search at %s: the server refers to another one: %w", c.at.Address, err)
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject):
 		return nil, false, fmt.Errorf("%w: %w", ErrNoEntry, err)
 	case err != nil:
@@ -203,7 +242,17 @@ func (c *Conn) Find(ctx context.Context, q Query) (list []Entry, more bool, err 
 	for _, e := range res.Entries {
 		list = append(list, MakeEntry(e))
 	}
+	c.references = res.Referrals
 	return list, more, nil
+}
+
+// References returns the first of the other servers that have a part of what the last Find has searched, for a message;
+// "" if there are none.
+func (c *Conn) References() string {
+	if len(c.references) == 0 {
+		return ""
+	}
+	return shown(c.references)
 }
 
 // Closed reports that the connection cannot be used any more.

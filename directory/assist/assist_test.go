@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -129,6 +130,48 @@ func TestFaults(t *testing.T) {
 				w.srv.Fault(op, ldaptest.None)
 				w.want("nora", "secret-nora", nil)
 			})
+		}
+	}
+}
+
+// TestReferral checks that a referral is refused with the server that it names, that it is asked nothing, and that
+// other requests do not pause for it. One for a part of what is searched does not hide the entries that are here.
+//
+// Implements: RFC 4511 §4.1.10 Referral
+// Implements: RFC 4511 §4.5.3 Search result reference
+func TestReferral(t *testing.T) {
+	t.Parallel()
+	for _, op := range []ldap.Op{ldap.OpBind, ldap.OpSearch} {
+		w := open(t, nil, func(s *Settings) { s.BindDN, s.Password = "", "" }) // the only bind is that of the person
+		w.fix.Dial = func(network, address string, timeout time.Duration) (net.Conn, error) {
+			if address != w.srv.Address {
+				t.Errorf("dials %s", address)
+			}
+			return net.DialTimeout(network, address, timeout)
+		}
+		w.srv.Fault(op, ldaptest.Refer)
+		for range breakAfter {
+			err := w.Verify(bg, "nora", "secret-nora")
+			if !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), ldaptest.Elsewhere) {
+				t.Errorf("%x: %v", op, err)
+			}
+		}
+		w.srv.Fault(op, ldaptest.None)
+		w.want("nora", "secret-nora", nil)
+		w.srv.Fault(ldap.OpSearch, ldaptest.Reference)
+		w.want("olaf", "secret-olaf", nil)
+		w.want("nobody", "secret-nora", ErrNobody)
+		said := 0
+		for _, s := range w.Test(bg, "") {
+			if s.Err != nil {
+				t.Errorf("%s: %v", s.Name, s.Err)
+			}
+			if strings.Contains(s.Detail, ldaptest.Elsewhere) {
+				said++
+			}
+		}
+		if said != 1 {
+			t.Errorf("%d steps of the test tell of the reference", said)
 		}
 	}
 }

@@ -29,6 +29,12 @@ func (c *Client) with(ctx context.Context, most time.Duration, fn func(context.C
 		c.breaker.leave(c.env.Clock.Now(), nil, true)
 		return err
 	}
+	if errors.Is(err, ldap.ErrReferral) {
+		// The server serves other requests: they do not pause because an entry is elsewhere.
+		c.breaker.leave(c.env.Clock.Now(), nil, true)
+		c.stat.Away.Inc()
+		return fmt.Errorf("%w: %w", ErrAway, err)
+	}
 	c.breaker.leave(c.env.Clock.Now(), err, ctx.Err() == nil)
 	c.stat.Away.Inc()
 	return fmt.Errorf("%w: %w", ErrAway, err)
@@ -64,7 +70,8 @@ func (c *Client) queue(ctx context.Context) error {
 func (c *Client) attempt(ctx context.Context, fn func(context.Context, *conn) error) error {
 	if k := c.take(); k != nil {
 		err := fn(ctx, k)
-		if c.release(k, err); answered(err) || errors.Is(err, ldap.ErrTimeout) || ctx.Err() != nil {
+		if c.release(k, err); answered(err) || errors.Is(err, ldap.ErrTimeout) ||
+			errors.Is(err, ldap.ErrReferral) || ctx.Err() != nil {
 			return err
 		}
 	}

@@ -83,7 +83,11 @@ func (c *Client) testPeople(ctx context.Context, k *conn, name string, add func(
 	if err == nil && len(list) == 0 {
 		err = fmt.Errorf("assist: filter %s matches nobody", filter)
 	}
-	if !add("people", count+" match "+filter, err) {
+	detail := count + " match " + filter
+	if at := k.References(); at != "" {
+		detail += "; the base goes on at " + at + ", which is not asked: add it as a directory if it has people"
+	}
+	if !add("people", detail, err) {
 		return
 	}
 	p := c.personOf(&list[0])

@@ -48,6 +48,12 @@ mail: crew@example.com
 member: uid=nora,ou=People,dc=example,dc=com
 member: uid=olaf,ou=People,dc=example,dc=com
 
+dn: ou=Far,dc=example,dc=com
+objectClass: referral
+objectClass: extensibleObject
+ou: Far
+ref: ldap://elsewhere.example/ou=Far,dc=example,dc=com
+
 `
 
 // TestAssistance signs people in over IMAP and at the web doors with the password that OpenLDAP keeps: a person who is
@@ -116,6 +122,14 @@ func TestAssistance(t *testing.T) {
 		program.Want(t, program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX;MAILINDEX=1"), "-u",
 			user+":secret-"+user, "--login-options", "AUTH=PLAIN"), "Subject: to the crew")
 	}
+	// What another server has is named, and not asked for.
+	program.Want(t, s.Doublet("assistance", "test", "corp"), "2 match", "ldap://elsewhere.example/ou=Far")
+	s.Doublet("assistance", "add", "far", "--url", "ldap://127.0.0.1:"+other.port, "--base", "dc=example,dc=org")
+	if out, err := s.Try("assistance", "test", "far"); err == nil ||
+		!strings.Contains(out, "referrals are not followed") || !strings.Contains(out, "ldap://elsewhere.example") {
+		t.Errorf("a referral: %v %s", err, out)
+	}
+	s.Doublet("assistance", "remove", "far")
 	app := lastWord(s.Doublet("user", "app-password", "add", "nora", "phone"))
 
 	other.stop()
@@ -210,6 +224,7 @@ pidfile DIR/pid
 modulepath /usr/lib/ldap
 moduleload back_mdb
 sizelimit 10
+referral ldap://elsewhere.example
 database mdb
 suffix "dc=example,dc=com"
 rootdn "cn=chief,dc=example,dc=com"

@@ -20,16 +20,20 @@ type Fault int
 
 // The faults.
 const (
-	None    Fault = iota
-	Stall         // no answer
-	Close         // the connection is closed
-	Garble        // bytes that are no LDAP
-	Strange       // the answer to another operation
-	Refer         // to another server
-	Endless       // entries without an end, whatever the limit
-	Large         // one entry that is larger than an answer may be
-	Away          // the result unavailable
+	None      Fault = iota
+	Stall           // no answer
+	Close           // the connection is closed
+	Garble          // bytes that are no LDAP
+	Strange         // the answer to another operation
+	Refer           // to another server, Elsewhere
+	Reference       // to another server, Elsewhere, for a part of what is searched, besides the entries
+	Endless         // entries without an end, whatever the limit
+	Large           // one entry that is larger than an answer may be
+	Away            // the result unavailable
 )
+
+// Elsewhere is the server to which Refer and Reference refer.
+const Elsewhere = "ldap://elsewhere.example/dc=y"
 
 // Entry is an entry. Attribute names are in lower case.
 type Entry struct {
@@ -172,7 +176,13 @@ func (s *Server) answer(m *ldap.Message) (out []byte, upgrade bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts[m.Op]++
-	if f := s.faults[m.Op]; f != None {
+	switch f := s.faults[m.Op]; f {
+	case None:
+	case Reference:
+		// RFC 4511 section 4.5.3: SearchResultReference has the tag 19 of the application.
+		reference := element(0x30, number(m.ID), element(0x73, element(0x04, []byte(Elsewhere))))
+		return append(reference, s.search(m)...), false
+	default:
 		return s.fault(m, f), false
 	}
 	switch m.Op {
@@ -194,6 +204,14 @@ func result(m *ldap.Message, code ldap.Code, text string) []byte {
 	return ldap.AppendResult(nil, m.ID, &ldap.Result{Op: m.Op.Response(), Code: code, Text: text})
 }
 
+// element returns an element of BER of less than 128 bytes.
+func element(tag byte, parts ...[]byte) []byte {
+	content := slices.Concat(parts...)
+	return append([]byte{tag, byte(len(content))}, content...)
+}
+
+func number(n int) []byte { return []byte{0x02, 2, byte(n >> 8), byte(n)} }
+
 func (s *Server) fault(m *ldap.Message, f Fault) []byte {
 	switch f {
 	case Stall:
@@ -206,7 +224,9 @@ func (s *Server) fault(m *ldap.Message, f Fault) []byte {
 		s.stalls <- struct{}{}
 		return ldap.AppendResult(nil, m.ID+7, &ldap.Result{Op: m.Op.Response()})
 	case Refer:
-		return result(m, 10, "ldap://elsewhere.example/")
+		// RFC 4511 section 4.1.10: the result referral has the URLs behind the code, the matched DN and the text.
+		return element(0x30, number(m.ID), element(byte(m.Op.Response()), []byte{0x0a, 1, 10, 4, 0, 4, 0},
+			element(0xa3, element(0x04, []byte(Elsewhere)))))
 	case Away:
 		return result(m, ldap.Unavailable, "come back later")
 	case Endless:
