@@ -7,22 +7,27 @@ import (
 	"time"
 
 	"doublet/directory"
+	"doublet/note"
 )
 
 // Group is a group in the results of verbs. Members are names if the directory has them.
 type Group struct {
-	Name        string    `json:"name"`
-	Address     string    `json:"address,omitempty"`
-	Kind        string    `json:"kind"`
-	Description string    `json:"description,omitempty"`
-	Members     []string  `json:"members,omitempty"`
-	SendAs      []string  `json:"send_as,omitempty"`
-	OnBehalf    []string  `json:"on_behalf,omitempty"`
-	List        string    `json:"list,omitempty"`
-	Owners      []string  `json:"owners,omitempty"`
-	Moderators  []string  `json:"moderators,omitempty"`
-	Removed     time.Time `json:"removed,omitzero"`
-	ID          string    `json:"id"`
+	Name        string   `json:"name"`
+	Address     string   `json:"address,omitempty"`
+	Kind        string   `json:"kind"`
+	Description string   `json:"description,omitempty"`
+	Members     []string `json:"members,omitempty"`
+	Assistance  string   `json:"assistance,omitempty"`
+	Entry       string   `json:"entry,omitempty"`
+	// Unfollowed is the reason for which the members may be others than those of the entry.
+	Unfollowed string    `json:"unfollowed,omitempty"`
+	SendAs     []string  `json:"send_as,omitempty"`
+	OnBehalf   []string  `json:"on_behalf,omitempty"`
+	List       string    `json:"list,omitempty"`
+	Owners     []string  `json:"owners,omitempty"`
+	Moderators []string  `json:"moderators,omitempty"`
+	Removed    time.Time `json:"removed,omitzero"`
+	ID         string    `json:"id"`
 }
 
 // GroupAdd are the arguments of group add.
@@ -32,6 +37,8 @@ type GroupAdd struct {
 	Address     string   `json:"address" help:"address under which it receives mail"`
 	Kind        string   `json:"kind" help:"multi, mail or access" default:"multi"`
 	Description string   `json:"description" help:"what it is for"`
+	Assistance  string   `json:"assistance" help:"directory that has the members, for access lists here"`
+	Entry       string   `json:"entry" help:"DN or address of the group in that directory"`
 }
 
 // GroupSet are the arguments of group set. A nil field leaves the value unchanged.
@@ -41,6 +48,8 @@ type GroupSet struct {
 	Address     *string  `json:"address" help:"address under which it receives mail"`
 	Kind        *string  `json:"kind" help:"multi, mail or access"`
 	Description *string  `json:"description" help:"what it is for"`
+	Assistance  *string  `json:"assistance" help:"directory that has the members; empty: they stay, and are set here"`
+	Entry       *string  `json:"entry" help:"DN or address of the group in that directory"`
 	Add         []string `json:"add" help:"name or address of a new member; may be repeated"`
 	Remove      []string `json:"remove" help:"name or address of a member that leaves; may be repeated"`
 
@@ -63,14 +72,18 @@ func (c *Call) groups() documents[directory.Group, Group] {
 func groups() []*Verb {
 	return []*Verb{
 		define("group add", "add a group", func(ctx context.Context, c *Call, a *GroupAdd) (Group, error) {
+			other, err := assistanceNamed(ctx, c, a.Assistance)
+			if err != nil {
+				return Group{}, err
+			}
 			g, err := c.Directory.Groups.Add(ctx, c.Who, directory.GroupFields{
 				Name: a.Name, Description: a.Description, InternetAddress: a.Address, Kind: directory.GroupKind(a.Kind),
-				Members: a.Member,
+				Members: a.Member, Assistance: other, Entry: a.Entry,
 			})
 			if err != nil {
 				return Group{}, err
 			}
-			return c.groupOf(ctx, g), nil
+			return followed(ctx, c, g)
 		}, changes),
 		define("group list", "list groups", listDocuments((*Call).groups)),
 		define("group show", "show a group", func(ctx context.Context, c *Call, a *Named) (Group, error) {
@@ -98,12 +111,25 @@ func (c *Call) groupOf(ctx context.Context, g directory.Group) Group {
 		Name: g.Name, Address: g.InternetAddress, Kind: string(g.Kind), Description: g.Description, Removed: g.Removed,
 		ID: g.ID.String(),
 	}
+	out.Assistance, out.Entry = assistanceName(ctx, c, g.Assistance), g.Entry
+	if err := c.Directory.Groups.Unfollowed(g.ID); err != nil {
+		out.Unfollowed = err.Error()
+	}
 	out.Members = c.names(ctx, g.Members)
 	out.SendAs, out.OnBehalf = c.names(ctx, g.SendAs), c.names(ctx, g.OnBehalf)
 	if l := &g.List; l.On {
 		out.List, out.Owners, out.Moderators = listText(l), c.names(ctx, l.Owners), c.names(ctx, l.Moderators)
 	}
 	return out
+}
+
+// followed returns a group that was changed, with the members of the group of another directory if it has those.
+func followed(ctx context.Context, c *Call, g directory.Group) (Group, error) {
+	g, err := c.Directory.Groups.FollowOne(ctx, g.ID)
+	if err != nil {
+		return Group{}, err
+	}
+	return c.groupOf(ctx, g), nil
 }
 
 func groupSet(ctx context.Context, c *Call, a *GroupSet) (Group, error) {
@@ -118,7 +144,19 @@ func groupSet(ctx context.Context, c *Call, a *GroupSet) (Group, error) {
 			leave = append(leave, t.ID.String())
 		}
 	}
+	var other note.UNID
+	if a.Assistance != nil {
+		if other, err = assistanceNamed(ctx, c, *a.Assistance); err != nil {
+			return Group{}, err
+		}
+	}
 	g, err = c.Directory.Groups.Set(ctx, c.Who, g.ID, func(f *directory.GroupFields) error {
+		if a.Assistance != nil {
+			if f.Assistance = other; other.IsZero() {
+				f.Entry = ""
+			}
+		}
+		assign(&f.Entry, a.Entry)
 		assign(&f.Name, a.Rename)
 		assign(&f.InternetAddress, a.Address)
 		assign((*string)(&f.Kind), a.Kind)
@@ -136,5 +174,5 @@ func groupSet(ctx context.Context, c *Call, a *GroupSet) (Group, error) {
 	if err != nil {
 		return Group{}, err
 	}
-	return c.groupOf(ctx, g), nil
+	return followed(ctx, c, g)
 }

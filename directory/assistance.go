@@ -45,7 +45,8 @@ const (
 	itemAssistCache   = "CacheTime" // milliseconds
 )
 
-// indexAssistance is the index of all directory assistance documents, under one key.
+// indexAssistance is the index of all directory assistance documents, under the key 'd', and of the groups whose
+// members are those of a group of another directory, under 'g'.
 const indexAssistance uint64 = 12
 
 // Limits on other directories: their number, and the bytes of a name.
@@ -54,11 +55,14 @@ const (
 	maxAssistanceName = 100
 )
 
-func assistanceKeys(form string, _ note.Items) [][]byte {
-	if form != formAssistance {
-		return nil
+func assistanceKeys(form string, items note.Items) [][]byte {
+	switch {
+	case form == formAssistance:
+		return [][]byte{{'d'}}
+	case form == formGroup && items.Get(itemGroupDirectory) != nil && items.Get(itemRemoved) == nil:
+		return [][]byte{{'g'}}
 	}
-	return [][]byte{{'d'}}
+	return nil
 }
 
 // AssistanceFields are the parts of a directory assistance document that an administrator sets.
@@ -174,9 +178,10 @@ type Assistance struct {
 	*base
 	stat *assist.Stats
 
-	mu      sync.Mutex // guards table and outside; not held while the store is read
+	mu      sync.Mutex // guards the fields below; not held while the store is read
 	table   *assistanceTable
 	outside map[note.UNID]Entry // found lately by FindMore
+	failed  map[note.UNID]failedGroup
 }
 
 // assistanceTable holds the other directories in their order, as of one version of the directory.
@@ -366,7 +371,8 @@ type Away struct {
 	Err  error
 }
 
-// Away asks the directories that are on if they serve requests, and returns those that do not.
+// Away asks the directories that are on if they serve requests, and returns those that do not, and the groups of others
+// that could not be followed.
 func (as *Assistance) Away(ctx context.Context) (out []Away, err error) {
 	list, err := as.now(ctx)
 	for i := range list {
@@ -378,5 +384,5 @@ func (as *Assistance) Away(ctx context.Context) (out []Away, err error) {
 			out = append(out, Away{o.OtherDirectory.Name, err})
 		}
 	}
-	return out, err
+	return append(out, as.unfollowed()...), err
 }

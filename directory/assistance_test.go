@@ -3,9 +3,11 @@ package directory
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"doublet/directory/assist"
 	"doublet/directory/assist/ldaptest"
@@ -324,4 +326,155 @@ func TestOtherGroup(t *testing.T) {
 	w.ok(w.Assistance.Remove(bg, note.System, d.ID))
 	_, err = w.Names.Recipient(bg, "crew@example.com")
 	w.want(err, ErrNoSuchRecipient)
+}
+
+// TestFollow checks that a group here has the members of a group of another directory, those of groups within too, and
+// that access lists know them. Only people whose password that directory keeps are members. While the directory is
+// away, nobody gets in and nobody is thrown out.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	group := func(cn string, members ...string) ldaptest.Entry {
+		return ldaptest.Entry{DN: "cn=" + cn + ",dc=x", Attributes: map[string][]string{
+			"objectclass": {"groupOfNames"}, "cn": {cn}, "mail": {cn + "@example.com"}, "member": members}}
+	}
+	// As in Active Directory, where groups have short names: an empty group is not the person of that name.
+	empty := group("mallory")
+	empty.Attributes["uid"] = []string{"mallory"}
+	people := []ldaptest.Entry{{DN: "dc=x"}, otherPerson("Nora", "Nora New", "nora@example.com"),
+		otherPerson("olaf", "Olaf", "olaf@example.com"), otherPerson("pat", "Pat", "pat@example.com"),
+		otherPerson("zoe", "Zoe", "zoe@example.com"), otherPerson("absent", "Absent", "absent@example.com"), empty}
+	crew := group("crew", "uid=nora,dc=x", "cn=inner,dc=x", "cn=mallory,dc=x", "uid=pat,dc=x", "uid=absent,dc=x",
+		"uid=left,dc=x")
+	inner := group("inner", "uid=olaf,dc=x", "cn=crew,dc=x", "UID=NORA,dc=x")
+	srv, d := w.other(func(f *AssistanceFields) { f.Uses = []string{assist.UseSignIn} })
+	srv.Set(append(people, crew, inner)...)
+	kept := func(s *PersonSpec) { s.Assistance = d.ID }
+	nora, olaf, zoe := w.add("Nora New", "nora", kept), w.add("Olaf", "olaf", kept), w.add("Zoe", "zoe", kept)
+	w.add("Mallory", "mallory", kept)
+	w.add("Pat", "pat")
+	members := func(g note.UNID, want ...Person) {
+		t.Helper()
+		w.ok(w.Groups.Follow(bg))
+		var ids []string
+		for _, p := range want {
+			ids = append(ids, p.ID.String())
+		}
+		slices.Sort(ids)
+		if got, err := w.Groups.Get(bg, g); err != nil || !slices.Equal(got.Members, ids) {
+			t.Errorf("members %v, want %v: %v", got.Members, ids, err)
+		}
+		// Default would let in everybody who is in no group.
+		acl := note.ACL{Default: note.NoAccess, Entries: []note.Entry{{ID: g, Level: note.Editor}}}
+		for _, p := range []Person{nora, olaf, zoe} {
+			who, err := w.Names.WhoOf(bg, p.ID)
+			w.ok(err)
+			in := slices.ContainsFunc(want, func(x Person) bool { return x.ID == p.ID })
+			if got := acl.Rights(&who)&note.Insert != 0; got != in {
+				t.Errorf("%s may insert: %v", p.Name(), got)
+			}
+		}
+	}
+	follow := func(name, entry string) Group {
+		t.Helper()
+		g, err := w.Groups.Add(bg, note.System, GroupFields{Name: name, Assistance: d.ID, Entry: entry})
+		w.ok(err)
+		return g
+	}
+	sales := follow("Sales", "cn=crew,dc=x")
+	if sales.Kind != GroupAccess {
+		t.Errorf("the group has the kind %s", sales.Kind)
+	}
+	members(sales.ID, nora, olaf)
+	mail := follow("By address", "inner@example.com")
+	members(mail.ID, nora, olaf)
+	version := w.Version()
+	members(sales.ID, nora, olaf)
+	if w.Version() != version {
+		t.Error("the directory changes although nothing has changed")
+	}
+
+	srv.Fault(ldap.OpSearch, ldaptest.Away)
+	late := follow("Late", "cn=crew,dc=x")
+	members(sales.ID, nora, olaf)
+	members(late.ID)
+	w.want(w.Groups.Unfollowed(late.ID), assist.ErrAway)
+	if away, err := w.Assistance.Away(bg); err != nil || len(away) != 1 || away[0].Name != "corp" {
+		t.Errorf("%+v, %v", away, err)
+	}
+	srv.Fault(ldap.OpSearch, ldaptest.None)
+	w.fix.Time.Advance(time.Hour)
+	members(late.ID, nora, olaf)
+	w.ok(w.Groups.Unfollowed(late.ID))
+
+	srv.Set(append(people, group("crew", "uid=zoe,dc=x", "cn=inner,dc=x"), group("inner", "uid=nora,dc=x"))...)
+	members(sales.ID, nora, zoe)
+	many := group("crew", "uid=olaf,dc=x")
+	for i := range 600 {
+		many.Attributes["member"] = append(many.Attributes["member"], fmt.Sprintf("uid=absent%d,dc=x", i))
+	}
+	deep := []ldaptest.Entry{group("crew", "cn=deep0,dc=x")}
+	for i := range 10 {
+		deep = append(deep, group(fmt.Sprintf("deep%d", i), fmt.Sprintf("cn=deep%d,dc=x", i+1), "uid=olaf,dc=x"))
+	}
+	for _, list := range [][]ldaptest.Entry{{many}, deep} {
+		srv.Set(append(list, people...)...)
+		members(sales.ID, nora, zoe)
+		w.want(w.Groups.Unfollowed(sales.ID), assist.ErrTooMany)
+	}
+	if away, err := w.Assistance.Away(bg); err != nil || len(away) != 3 || away[1].Name != "corp (group Late)" {
+		t.Errorf("%+v, %v", away, err)
+	}
+	srv.Fault(ldap.OpSearch, ldaptest.Refer)
+	members(sales.ID, nora, zoe)
+	if err := w.Groups.Unfollowed(sales.ID); err == nil || !strings.Contains(err.Error(), ldaptest.Elsewhere) {
+		t.Error(err)
+	}
+	srv.Fault(ldap.OpSearch, ldaptest.None)
+	srv.Set(people...)
+	members(sales.ID)
+	w.want(w.Groups.Unfollowed(sales.ID), assist.ErrNobody)
+
+	srv.Set(append(people, crew, inner)...)
+	members(sales.ID, nora, olaf)
+	w.ok(w.Assistance.Remove(bg, note.System, d.ID))
+	members(sales.ID, nora, olaf)
+	w.want(w.Groups.Unfollowed(sales.ID), assist.ErrAway)
+	w.ok(w.Groups.Remove(bg, note.System, late.ID))
+	w.ok(w.Groups.Follow(bg))
+	w.ok(w.Groups.Unfollowed(late.ID))
+}
+
+// TestFollowedFields checks that the members of a group that follows another one are not changed here.
+func TestFollowedFields(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	_, d := w.other(nil)
+	ann, bob := w.add("Ann", "ann"), w.add("Bob", "bob")
+	for text, f := range map[string]GroupFields{
+		"name both":       {Name: "A", Assistance: d.ID},
+		"both the":        {Name: "A", Entry: "cn=a"},
+		"its members":     {Name: "A", Assistance: d.ID, Entry: "cn=a", Members: []string{"ann"}},
+		"for access only": {Name: "A", Assistance: d.ID, Entry: "cn=a", InternetAddress: "a@example.com"},
+		"it is for acce":  {Name: "A", Assistance: d.ID, Entry: "cn=a", Kind: GroupMail},
+		"one line":        {Name: "A", Assistance: d.ID, Entry: "cn=\na"},
+		"a DN or an":      {Name: "A", Assistance: d.ID, Entry: "Sales"},
+		"no other":        {Name: "A", Assistance: ann.ID, Entry: "cn=a"},
+	} {
+		if _, err := w.Groups.Add(bg, note.System, f); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	g := w.group("Old", "", ann.ID.String()).ID
+	set := func(fn func(*GroupFields)) error {
+		_, err := w.Groups.Set(bg, note.System, g, func(f *GroupFields) error { fn(f); return nil })
+		return err
+	}
+	w.ok(set(func(f *GroupFields) { f.Assistance, f.Entry = d.ID, "cn=old,dc=x" }))
+	if got, err := w.Groups.Get(bg, g); err != nil || len(got.Members) != 0 {
+		t.Errorf("members of before are left: %v, %v", got.Members, err)
+	}
+	w.want(set(func(f *GroupFields) { f.Members = []string{bob.ID.String()} }), ErrInvalid)
+	w.ok(set(func(f *GroupFields) { f.Assistance, f.Entry = note.UNID{}, "" }))
+	w.ok(set(func(f *GroupFields) { f.Members = []string{bob.ID.String()} }))
 }

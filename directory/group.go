@@ -71,6 +71,9 @@ func (e *edit) checkGroup(f, was *GroupFields) error {
 	if err := e.checkList(f, was, domains); err != nil {
 		return err
 	}
+	if err := e.checkFollowed(f, was); err != nil {
+		return err
+	}
 	return e.checkMembers(f, had, domains)
 }
 

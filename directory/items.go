@@ -38,7 +38,9 @@ const (
 	itemRoles           = "Roles"
 	itemDisabled        = "Disabled"
 	itemAssistance      = "PasswordDirectory"
-	itemRemoved         = "Removed" // Unix seconds
+	itemGroupDirectory  = "GroupDirectory" // that has the members
+	itemGroupEntry      = "GroupEntry"     // there
+	itemRemoved         = "Removed"        // Unix seconds
 	itemListName        = "ListName"
 	itemMembers         = "Members"
 	itemGroupKind       = "GroupType"
@@ -392,6 +394,10 @@ type GroupFields struct {
 	SendAs, OnBehalf []string
 	// List makes the group a mailing list.
 	List ListFields
+	// Assistance is another directory, whose group Entry (a DN or an address) has the members. Groups.Follow changes
+	// Members then, setters do not.
+	Assistance note.UNID
+	Entry      string
 }
 
 // Group is a group as the directory stores it. Callers must not change its lists.
@@ -412,6 +418,8 @@ func (g *GroupFields) write(items note.Items) note.Items {
 	f.list(itemSendAs, g.SendAs)
 	f.list(itemOnBehalf, g.OnBehalf)
 	g.List.write(&f)
+	f.unid(itemGroupDirectory, g.Assistance)
+	f.text(itemGroupEntry, g.Entry)
 	return f.items
 }
 
@@ -425,6 +433,8 @@ func readGroup(id note.UNID, items note.Items) Group {
 		SendAs:          items.Get(itemSendAs).AsTextList(),
 		OnBehalf:        items.Get(itemOnBehalf).AsTextList(),
 		List:            readList(items),
+		Assistance:      readUNID(items.Get(itemGroupDirectory)),
+		Entry:           items.Get(itemGroupEntry).AsText(),
 	}}
 }
 

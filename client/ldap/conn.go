@@ -277,3 +277,11 @@ func CheckFilter(text string) error {
 	}
 	return nil
 }
+
+// CheckDN returns an error if the text of a DN is invalid (RFC 4514).
+func CheckDN(text string) error {
+	if _, err := ldap.ParseDN(text); err != nil {
+		return fmt.Errorf("ldap: DN %.200q: %w", text, err)
+	}
+	return nil
+}

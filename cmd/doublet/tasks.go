@@ -89,6 +89,8 @@ func (h *server) startMail(tasks *task.Supervisor) {
 		Run: task.Plain(s.Sources.Run)})
 	tasks.Start(task.Task{Name: "Sched", When: task.Every(15 * time.Minute), AtStart: true,
 		Run: task.Plain(s.Scheduling.NewCensus(s.Stats).Run)})
+	tasks.Start(task.Task{Name: "Groups", When: task.Every(5 * time.Minute), AtStart: true,
+		Run: task.Plain(s.Directory.Groups.Follow)})
 	h.startReports(tasks)
 	if s.Junk != nil {
 		tasks.Start(task.Task{Name: "Junk", Run: task.Plain(s.Junk.Run)})

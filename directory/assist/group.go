@@ -19,6 +19,12 @@ const (
 	maxDepth   = 8
 )
 
+// membersTime is the time for all steps of Members, in timeouts of one request: nobody waits for it.
+const membersTime = 12
+
+// anyEntry matches every entry.
+const anyEntry = "(objectClass=*)"
+
 // Group returns the addresses of the members of the group with an address, also of those of groups within. Members
 // without an address are left out. It keeps answers for a while, ErrNobody too. Errors: ErrNobody, ErrAmbiguous,
 // ErrTooMany, ErrAway, password.ErrBusy.
@@ -59,16 +65,60 @@ func (c *Client) Group(ctx context.Context, address string) ([]string, error) {
 	return g.addresses, err
 }
 
-// gathering gathers the addresses of a group.
+// Member is a person in a group.
+type Member struct{ Short, Mail string }
+
+// Members returns the people of a group, which is named by its DN or its address, also those of groups within. It
+// leaves out whoever does not match the filter for people who sign in. It keeps no answers. Errors: ErrNobody,
+// ErrAmbiguous, ErrTooMany, ErrAway, password.ErrBusy.
+func (c *Client) Members(ctx context.Context, group string) ([]Member, error) {
+	c.stat.Searches.Inc()
+	q := ldap.Query{Base: group, Scope: ldap.ScopeBase, Filter: anyEntry, Limit: 2}
+	if isAddress(group) {
+		q = ldap.Query{Base: c.set.Base, Scope: ldap.ScopeSubtree, Filter: fill(c.set.Groups, group), Limit: 2}
+	}
+	var g gathering
+	err := c.with(ctx, membersTime*c.set.Timeout, func(ctx context.Context, k *conn) error {
+		g = gathering{c: c, k: k, seen: map[string]bool{}, people: strings.ReplaceAll(c.set.People, "%s", "*")}
+		list, more, err := g.find(ctx, q)
+		switch {
+		case errors.Is(err, ldap.ErrNoEntry), err == nil && len(list) == 0 && !more:
+			return ErrNobody
+		case err != nil:
+			return err
+		case len(list) != 1 || more:
+			return ErrAmbiguous
+		}
+		g.seen[strings.ToLower(list[0].DN)] = true
+		return g.members(ctx, &list[0], 1)
+	})
+	return g.found, err
+}
+
+// CheckGroup returns an error if a group is named neither by a DN nor by an address.
+func CheckGroup(group string) error {
+	if isAddress(group) {
+		return nil
+	}
+	return ldap.CheckDN(group)
+}
+
+func isAddress(group string) bool {
+	return strings.Contains(group, "@") && !strings.Contains(group, "=")
+}
+
+// gathering gathers the addresses of a group, or its people if there is a filter for them.
 type gathering struct {
 	c         *Client
 	k         *conn
 	seen      map[string]bool // DNs in lower case
 	addresses []string
+	people    string
+	found     []Member
 }
 
 func (g *gathering) find(ctx context.Context, q ldap.Query) ([]ldap.Entry, bool, error) {
-	q.Attributes = []string{g.c.set.Mail, g.c.set.Member}
+	q.Attributes = []string{g.c.set.Short, g.c.set.Mail, g.c.set.Member}
 	return g.c.query(ctx, g.k, q)
 }
 
@@ -84,21 +134,46 @@ func (g *gathering) members(ctx context.Context, group *ldap.Entry, depth int) e
 		if g.seen[key] = true; len(g.seen) > maxMembers+1 {
 			return fmt.Errorf("%w: more than %d", ErrTooMany, maxMembers)
 		}
-		list, _, err := g.find(ctx, ldap.Query{Base: dn, Scope: ldap.ScopeBase, Filter: "(objectClass=*)", Limit: 1})
-		switch {
-		case errors.Is(err, ldap.ErrNoEntry), err == nil && len(list) == 0:
-			continue // it was removed, or the bind DN may not read it
-		case err != nil:
+		if err := g.member(ctx, dn, depth); err != nil {
 			return err
-		case len(list[0].Attributes[strings.ToLower(g.c.set.Member)]) > 0:
-			if err := g.members(ctx, &list[0], depth+1); err != nil {
-				return err
-			}
-			continue
-		}
-		if a := one(&list[0], g.c.set.Mail); a != "" && !slices.Contains(g.addresses, a) {
-			g.addresses = append(g.addresses, a)
 		}
 	}
 	return nil
+}
+
+// member gathers a member, or those of a group within.
+func (g *gathering) member(ctx context.Context, dn string, depth int) error {
+	if g.people != "" {
+		// First, because a person may have members, and in Active Directory a group has a short name.
+		list, err := g.at(ctx, dn, g.people)
+		if err != nil {
+			return err
+		}
+		if len(list) > 0 {
+			g.found = append(g.found, Member{one(&list[0], g.c.set.Short), one(&list[0], g.c.set.Mail)})
+			return nil
+		}
+	}
+	list, err := g.at(ctx, dn, anyEntry)
+	switch {
+	case err != nil:
+		return err
+	case len(list) == 0:
+		return nil // it was removed, or the bind DN may not read it
+	case len(list[0].Attributes[strings.ToLower(g.c.set.Member)]) > 0:
+		return g.members(ctx, &list[0], depth+1)
+	}
+	if a := one(&list[0], g.c.set.Mail); g.people == "" && a != "" && !slices.Contains(g.addresses, a) {
+		g.addresses = append(g.addresses, a)
+	}
+	return nil
+}
+
+// at returns the entry with a DN, if there is one and it matches a filter.
+func (g *gathering) at(ctx context.Context, dn, filter string) ([]ldap.Entry, error) {
+	list, _, err := g.find(ctx, ldap.Query{Base: dn, Scope: ldap.ScopeBase, Filter: filter, Limit: 1})
+	if errors.Is(err, ldap.ErrNoEntry) {
+		return nil, nil
+	}
+	return list, err
 }

@@ -153,7 +153,7 @@ func (c *Client) Away(ctx context.Context) error {
 
 // base looks for the entry of the base.
 func (c *Client) base(ctx context.Context, k *conn) error {
-	list, _, err := c.query(ctx, k, ldap.Query{Base: c.set.Base, Scope: ldap.ScopeBase, Filter: "(objectClass=*)",
+	list, _, err := c.query(ctx, k, ldap.Query{Base: c.set.Base, Scope: ldap.ScopeBase, Filter: anyEntry,
 		Limit: 1, Attributes: []string{"1.1"}})
 	if errors.Is(err, ldap.ErrNoEntry) || err == nil && len(list) == 0 {
 		err = fmt.Errorf("assist: base %q is not there, or the bind DN may not read it", c.set.Base)

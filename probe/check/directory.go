@@ -60,10 +60,11 @@ type Unreachable struct{ Name, Error string }
 // Assistance reports other directories that cannot be used.
 var Assistance = probe.Check[[]Unreachable]{
 	Kind: probe.Kind{Type: probe.Directory, Name: "Assistance",
-		What: "other directories (directory assistance) that cannot be reached, refuse the bind DN, or lack the base",
+		What: "other directories (directory assistance) that cannot be reached, refuse the bind DN, or lack the " +
+			"base; groups there whose members cannot be read for an access group here",
 		Cause: "The directory or the network is down, its certificate has expired, or the password of the bind DN " +
 			"has changed. People whose password it keeps cannot sign in.",
-		Remedy: "`doublet assistance test NAME` shows the step that fails.",
+		Remedy: "`doublet assistance test NAME` shows the step that fails, `group show` why a group is not followed.",
 		Every:  time.Minute, Clear: 15 * time.Second},
 	Find: func(list []Unreachable, _ probe.Limits) (out []probe.Finding) {
 		for _, d := range list {

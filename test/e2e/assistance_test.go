@@ -122,6 +122,9 @@ func TestAssistance(t *testing.T) {
 		program.Want(t, program.Run(t, "", nil, "curl", "-s", s.imapURL("INBOX;MAILINDEX=1"), "-u",
 			user+":secret-"+user, "--login-options", "AUTH=PLAIN"), "Subject: to the crew")
 	}
+	// The group there has access here, by a group of this directory.
+	crew := s.Doublet("group", "add", "Crew here", "--assistance", "corp", "--entry", "cn=Crew,dc=example,dc=com")
+	program.Want(t, crew, "Nora New", "Olaf (Operations*)")
 	// What another server has is named, and not asked for.
 	program.Want(t, s.Doublet("assistance", "test", "corp"), "2 match", "ldap://elsewhere.example/ou=Far")
 	s.Doublet("assistance", "add", "far", "--url", "ldap://127.0.0.1:"+other.port, "--base", "dc=example,dc=org")
