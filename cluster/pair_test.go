@@ -56,6 +56,12 @@ func (w *wrapped) Handle(verb string, fn bus.Handler) {
 // newPair makes a pair. first is the number of the member that is the first in the order of the mail file.
 func newPair(t *testing.T, first int) *pair {
 	t.Helper()
+	return newPairWith(t, first, func(*pair, int, *env.Env, *store.Options) {})
+}
+
+// newPairWith is newPair with stores of which with changes the environment and the options.
+func newPairWith(t *testing.T, first int, with func(p *pair, i int, e *env.Env, o *store.Options)) *pair {
+	t.Helper()
 	p := &pair{t: t, ctx: context.Background(), clock: env.NewManual(time.Unix(1_700_000_000, 0))}
 	var seeds []Member
 	for i := range p.nodes {
@@ -66,8 +72,9 @@ func newPair(t *testing.T, first int) *pair {
 	for i := range p.nodes {
 		e := *env.TestRealTime(t).Env
 		e.Clock, e.Rand = p.clock, env.Seeded(uint64(i+1))
-		st, err := store.Open(&e, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,
-			LogSyncInterval: time.Nanosecond})
+		o := store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, LogSyncInterval: time.Nanosecond}
+		with(p, i, &e, &o)
+		st, err := store.Open(&e, "data", o)
 		p.must(err)
 		t.Cleanup(func() { p.must(st.Close()) })
 		n := &paired{store: st, mail: mailbox.New(st, &e, mailbox.Options{KeepDeleted: keepDeleted})}

@@ -34,6 +34,8 @@ type clusterWorld struct {
 	n     int
 	// lossy permits pages to be lost, repeated and delayed.
 	lossy bool
+	// encrypted encrypts the files of each node with keys of its own, of which it makes another one at each start.
+	encrypted bool
 	// told is the log of operations, printed when the test fails.
 	told []string
 }
@@ -70,8 +72,13 @@ func (c skewed) Now() time.Time { return c.Manual.Now().Add(c.by) }
 
 func newClusterWorld(t *testing.T, n int, seed uint64, queue bool) *clusterWorld {
 	t.Helper()
+	return newClusterWorldOf(t, n, seed, queue, false)
+}
+
+func newClusterWorldOf(t *testing.T, n int, seed uint64, queue, encrypted bool) *clusterWorld {
+	t.Helper()
 	w := &clusterWorld{t: t, ctx: context.Background(), rng: rand.New(rand.NewPCG(seed, 77)),
-		clock: env.NewManual(env.TestStart)}
+		clock: env.NewManual(env.TestStart), encrypted: encrypted}
 	for i := range n {
 		x := &clusterNode{w: w, i: i, f: env.TestRealTime(t)}
 		w.nodes = append(w.nodes, x)
@@ -128,8 +135,15 @@ func (x *clusterNode) open() {
 	x.restarts++
 	x.f.Rand = env.Seeded(uint64(x.i*1000 + x.restarts))
 	x.f.Clock = skewed{x.w.clock, time.Duration(x.i*7-10) * time.Second}
+	e := x.f.Env
+	if x.w.encrypted {
+		inside, files := store.EncryptedEnv(x.w.t, e)
+		_, err := files.Rotate()
+		x.w.must(err)
+		e = inside
+	}
 	var err error
-	x.s, err = store.Open(x.f.Env, "data", o)
+	x.s, err = store.Open(e, "data", o)
 	x.w.must(err)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"doublet/env"
 	"doublet/note"
+	"doublet/store/crypt"
 	"doublet/store/layout"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -19,12 +20,31 @@ import (
 // they are then stored here again. If nobody has them, the read returns an error.
 func TestMend(t *testing.T) {
 	t.Parallel()
+	testMend(t, false)
+}
+
+// TestMendEncrypted is TestMend with files that are encrypted, in each store with a key of its own. Damage of what is
+// encrypted is damage of the objects, and not taken for a wrong key.
+func TestMendEncrypted(t *testing.T) {
+	t.Parallel()
+	testMend(t, true)
+}
+
+func testMend(t *testing.T, encrypted bool) {
+	t.Helper()
 	for _, lost := range []bool{false, true} {
-		f := env.Test(t)
+		f, theirs := env.Test(t), env.Test(t)
+		disk, first := f.FS, int64(100)
+		if encrypted {
+			theirs.Rand = env.Seeded(2)
+			f.Env, _ = EncryptedEnv(t, f.Env)
+			theirs.Env, _ = EncryptedEnv(t, theirs.Env)
+			first += crypt.HeaderSize
+		}
 		o := damageOptions()
 		s, want := damageStore(t, f)
 		// Another store with the same messages acts as a mate.
-		mate, _ := damageStore(t, env.Test(t))
+		mate, _ := damageStore(t, theirs)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -48,12 +68,12 @@ func TestMend(t *testing.T) {
 				if path.Ext(name) != ".seg" {
 					continue
 				}
-				i, err := f.FS.Stat(name)
+				i, err := disk.Stat(name)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for at := int64(100); at < i.Size(); at += 40 {
-					flip(t, f.FS, name, at)
+				for at := first; at < i.Size(); at += 40 {
+					flip(t, disk, name, at)
 				}
 			}
 		}

@@ -89,7 +89,14 @@ func newRecordedWith(t *testing.T, seed uint64, o store.Options) *recorded {
 // newRecordedIn is newRecordedWith with a place and its keys.
 func newRecordedIn(t *testing.T, seed uint64, o store.Options, place string, to, from blob.Keys) *recorded {
 	t.Helper()
-	r := &recorded{model: newModelIn(t, env.Test(t), o), rng: rand.New(rand.NewPCG(seed, 18)), place: place, to: to,
+	return newRecordedOn(t, env.Test(t), seed, o, place, to, from)
+}
+
+// newRecordedOn is newRecordedIn in a fixture.
+func newRecordedOn(t *testing.T, f *env.Fixture, seed uint64, o store.Options, place string,
+	to, from blob.Keys) *recorded {
+	t.Helper()
+	r := &recorded{model: newModelIn(t, f, o), rng: rand.New(rand.NewPCG(seed, 18)), place: place, to: to,
 		from: from}
 	r.o.Keys = to
 	if err := r.f.FS.MkdirAll("backup", 0o700); err != nil {
