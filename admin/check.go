@@ -24,6 +24,7 @@ type Checked struct {
 	Lost      []string `json:"lost,omitempty"`
 	Applied   int      `json:"rows_written,omitempty"`
 	Healed    int      `json:"segments_healed,omitempty"`
+	Found     int      `json:"segments_found,omitempty"`
 	Restart   bool     `json:"restart_needed,omitempty"`
 	Databases uint64   `json:"databases"`
 	Notes     uint64   `json:"notes"`
@@ -52,6 +53,9 @@ func (r Checked) Text() string {
 	}
 	if r.Healed > 0 {
 		fmt.Fprintf(&b, "repaired: %d damaged segments replaced by their copies\n", r.Healed)
+	}
+	if r.Found > 0 {
+		fmt.Fprintf(&b, "repaired: the copies of %d segments were found again\n", r.Found)
 	}
 	if r.Restart {
 		b.WriteString("start the server anew: the repaired databases serve again then\n")
@@ -110,7 +114,7 @@ func runCheck(ctx context.Context, c *Call, a *Check) (Checked, error) {
 // ShowCheck converts a report to the form of the verb's result.
 func ShowCheck(r check.Report) Checked {
 	out := Checked{
-		Clean: r.Clean(), More: r.More, Applied: r.Applied, Healed: r.Healed, Restart: r.Reopen,
+		Clean: r.Clean(), More: r.More, Applied: r.Applied, Healed: r.Healed, Found: r.Found, Restart: r.Reopen,
 		Databases: r.Databases, Notes: r.Notes, Stubs: r.Stubs,
 		Messages: r.Messages, Objects: r.Objects, Elsewhere: r.Elsewhere, Rows: r.Rows, Bytes: Size(r.Bytes),
 	}

@@ -42,6 +42,9 @@ type Copier interface {
 	Open(c layout.Copy) object.Source
 	// Check returns object.ErrLost if the place does not have a copy as it was written.
 	Check(ctx context.Context, c *layout.Copy) error
+	// Describe returns the row of a copy whose row was lost, without its incarnation and checksum. The error is
+	// object.ErrLost if the place does not have a copy of this store under that name.
+	Describe(ctx context.Context, name string) (layout.Copy, error)
 	// Fetch writes the segment of a copy into to. The error is object.ErrLost if the copy is not as it was written.
 	Fetch(ctx context.Context, c *layout.Copy, to io.Writer) error
 	// Remove removes a copy. It is no error if there is none.
@@ -59,6 +62,9 @@ type Copier interface {
 
 // metaCopyKey is the name of the private key to which copies are encrypted.
 const metaCopyKey = "copykey"
+
+// metaCopiesLost is the name of a row that is there while rows of copies are lost, which were not looked for yet.
+const metaCopiesLost = "copieslost"
 
 // tiers keeps copies of sealed segments in another place, and evicts segments that have one.
 //
@@ -87,13 +93,16 @@ type tiers struct {
 	// lost holds the segments whose copies did not pass a check. The next pass writes them again. Until then their rows
 	// stay: the check may have read wrong bytes of a copy that is whole and that a damaged file needs to be healed.
 	lost map[uint64]bool
+	// incomplete means that rows were lost. The next pass looks for the copies.
+	incomplete bool
 	// healed counts the files that were replaced by their copies.
 	healed uint64
 	// failures counts the passes that failed.
 	failures uint64
 }
 
-// load reads the rows. A row that cannot be read is logged: its segment is then missing like one whose file is lost.
+// load reads the rows. A row that cannot be read is logged: its segment is then missing like one whose file is lost,
+// until the first pass has found the copy.
 func (t *tiers) load() error {
 	t.rows, t.removed = map[uint64]layout.Copy{}, map[uint64]bool{}
 	t.damaged, t.lost = map[uint64]bool{}, map[uint64]bool{}
@@ -101,6 +110,7 @@ func (t *tiers) load() error {
 		c, err := layout.ReadCopy(v)
 		if err != nil || len(k) != len(layout.CopyKey(0)) {
 			t.log.Error("cannot read which segment has a copy", "key", fmt.Sprintf("%x", k), "err", err)
+			t.incomplete = true
 			return nil
 		}
 		t.rows[layout.Tail64(k)] = c
@@ -108,9 +118,12 @@ func (t *tiers) load() error {
 	})
 	if errors.Is(err, ErrDamaged) {
 		t.log.Error("cannot read which segments have copies", "err", err)
-		err = nil
+		t.incomplete, err = true, nil
 	}
 	if err != nil || t.opt.Tier == nil {
+		return err
+	}
+	if err := t.loadIncomplete(); err != nil {
 		return err
 	}
 	key, err := t.key()
@@ -167,10 +180,23 @@ func (t *tiers) Copies() (out []object.SegmentInfo) {
 }
 
 // above returns the first number that no segment with a row has. A segment that was removed keeps its number until its
-// copy is removed, too.
+// copy is removed, too. If rows were lost, no segment has that number which the object index names, either, as far as
+// the index can be read.
 func (t *tiers) above() (next uint64) {
 	for id := range t.rows {
 		next = max(next, id+1)
+	}
+	if !t.incomplete {
+		return next
+	}
+	err := scan(t.eng, layout.Key(layout.SpaceObject), func(_, v []byte) error {
+		if loc, _, err := object.ParseLocation(v); err == nil {
+			next = max(next, loc.Segment+1)
+		}
+		return nil
+	})
+	if err != nil {
+		t.log.Error("cannot read all numbers of segments", "err", err)
 	}
 	return next
 }
@@ -226,12 +252,12 @@ func (t *tiers) leave(id uint64) error {
 // ErrShipping means that segments are being copied already.
 var ErrShipping = errors.New("store: segments are being copied already")
 
-// ShipSegments brings the copies of segments up to date: it removes those of removed segments, heals damaged segments,
-// copies sealed segments that have none, and recalls and evicts segments. After a failure it goes on with the other
-// segments, unless the other place is away; the error joins all failures. What it has done stays done. It is no failure
-// if a segment is damaged and no copy can replace it: that is logged once, and counted (Database.DAOS.Copies.Unhealed).
-// It does nothing without Options.Tier, and fails with ErrShipping if another call runs. Readers and writers go on
-// meanwhile.
+// ShipSegments brings the copies of segments up to date: it removes those of removed segments, finds copies whose rows
+// cannot be read, heals damaged segments, copies sealed segments that have none, and recalls and evicts segments. After
+// a failure it goes on with the other segments, unless the other place is away; the error joins all failures. What it
+// has done stays done. It is no failure if a segment is damaged and no copy can replace it: that is logged once, and
+// counted (Database.DAOS.Copies.Unhealed). It does nothing without Options.Tier, and fails with ErrShipping if another
+// call runs. Readers and writers go on meanwhile.
 func (o *objects) ShipSegments(ctx context.Context) error {
 	if err := o.dbs.enter(); err != nil {
 		return err
@@ -256,6 +282,7 @@ func (o *objects) ShipSegments(ctx context.Context) error {
 
 func (t *tiers) pass(ctx context.Context) error {
 	failed := t.clean(ctx) // a place may refuse to remove, and still take copies
+	failed = errors.Join(failed, findIncomplete(ctx, t))
 	t.unhealed.review()
 	unhealed := t.healAll(ctx)
 	for _, seg := range t.obj.Segments() {

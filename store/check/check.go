@@ -106,9 +106,10 @@ type Report struct {
 	// Elsewhere is the number of objects in evicted segments. Only a deep check reads them.
 	Elsewhere uint64
 	// Damaged lists the segments on disk with objects that cannot be read. Healed is the number of those that Repair
-	// replaced by their copies.
+	// replaced by their copies, Found that of segments of which it found the copies.
 	Damaged []uint64
 	Healed  int
+	Found   int
 
 	Databases, Notes, Stubs, Members, Messages, Objects, Feed uint64
 	// Rows and Bytes count what was read.

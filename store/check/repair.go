@@ -22,8 +22,9 @@ const maxPasses = 12
 const mendStep = 5000
 
 // Repair repairs what a check found, as far as notes and content determine the result. It rewrites or removes derived
-// rows, recomputes counters, replaces damaged segments by their copies, and fills the object index from the segments.
-// It removes a note that cannot be repaired and lists it in Lost. The report returned holds what is left.
+// rows, recomputes counters, finds the copies of lost segments, replaces damaged segments by their copies, and fills
+// the object index from the segments. It removes a note that cannot be repaired and lists it in Lost. The report
+// returned holds what is left.
 //
 // Meanwhile no database serves. Databases that were changed serve again after the store was closed and opened
 // (Report.Reopen), because their state in memory may be wrong; the others serve at once. A database with findings left
@@ -38,13 +39,13 @@ func Repair(ctx context.Context, s *store.Store, found Report) (Report, error) {
 	if err := m.cut(found); err != nil {
 		return found, err
 	}
-	healed := m.heal(found.Damaged)
+	located, healed := m.heal(found.Damaged)
 	if err := m.stop(); err != nil {
 		return found, err
 	}
 	defer m.uncarry()
 	rep, err := m.passes()
-	rep.Healed = healed
+	rep.Found, rep.Healed = located, healed
 	if err = errors.Join(err, m.restart(&rep)); err != nil || !found.Deep {
 		return rep, err
 	}
@@ -98,14 +99,18 @@ func (m *mender) cut(found Report) error {
 	return nil
 }
 
-// heal replaces damaged segments by their copies, and returns their number. For the others the findings stay.
-func (m *mender) heal(damaged []uint64) (healed int) {
+// heal looks for copies of segments that are lost, replaces damaged segments by their copies, and returns the numbers
+// of both. For the others the findings stay.
+func (m *mender) heal(damaged []uint64) (found, healed int) {
+	if len(damaged) > 0 {
+		found, _ = m.s.FindSegments(m.ctx) // it logs a failure
+	}
 	for _, id := range damaged {
 		if done, err := m.s.HealSegment(m.ctx, id); done && err == nil {
 			healed++
 		}
 	}
-	return healed
+	return found, healed
 }
 
 const reason = "being repaired; if that was interrupted, run doublet check --repair again"

@@ -378,22 +378,53 @@ func (w *world) damageObject() {
 	w.open()
 }
 
-// A damaged object whose segment has a copy elsewhere is whole after the repair.
-func TestDamagedObjectHasCopy(t *testing.T) {
-	t.Parallel()
-	w := build(t)
+// ship opens the store with a place for copies of its segments, and copies them. Above cache bytes they are evicted.
+func (w *world) ship(cache int64) {
+	w.t.Helper()
 	files := vfs.NewMem()
 	if err := files.MkdirAll("place", 0o700); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	copier := func(e *env.Env, keys blob.Keys) store.Copier {
 		return tier.New(e, blob.Folder(files, "place"), keys, 0)
 	}
-	w.tier = &store.Tier{Copier: copier, Cache: 1 << 40}
+	w.tier = &store.Tier{Copier: copier, Cache: cache}
 	w.reopen()
 	if err := w.s.ShipSegments(context.Background()); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
+}
+
+// The rows that say which segments have copies are lost. The repair finds the copies.
+func TestLostRowsOfCopies(t *testing.T) {
+	t.Parallel()
+	w := build(t)
+	w.ship(0)
+	away := 0
+	for _, seg := range w.s.Objects().Segments() {
+		if seg.Away {
+			away++
+			w.del(layout.CopyKey(seg.ID))
+		}
+	}
+	w.reopen()
+	rep := w.check(false)
+	if away == 0 || len(rep.Damaged) != away {
+		t.Fatalf("%d segments were evicted, damaged %d, found:\n%s", away, rep.Damaged, list(rep))
+	}
+	left, err := check.Repair(context.Background(), w.s, rep)
+	if err != nil || !left.Clean() || left.Found != away || len(left.Lost) != 0 {
+		t.Fatalf("%d of %d segments were found, %v\n%s", left.Found, away, err, list(left))
+	}
+	w.reopen()
+	w.clean(true)
+}
+
+// A damaged object whose segment has a copy elsewhere is whole after the repair.
+func TestDamagedObjectHasCopy(t *testing.T) {
+	t.Parallel()
+	w := build(t)
+	w.ship(1 << 40)
 	w.damageObject()
 	rep := w.check(true)
 	if len(rep.Damaged) != 1 {

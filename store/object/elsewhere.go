@@ -34,11 +34,24 @@ func (e *Eviction) list() {
 		return
 	}
 	for _, c := range s.o.Elsewhere.Copies() {
-		s.next = max(s.next, c.ID+1)
-		if s.segments[c.ID] == nil {
-			s.segments[c.ID] = &segment{id: c.ID, size: c.Size, sealed: true, flushed: true, away: true}
-		}
+		e.add(c.ID, c.Size)
 	}
+}
+
+// add adds a segment that has a copy, if it has no file. The caller holds mu, or nobody else uses the store yet.
+func (e *Eviction) add(id uint64, size int64) {
+	s := e.s
+	s.next = max(s.next, id+1)
+	if s.segments[id] == nil {
+		s.segments[id] = &segment{id: id, size: size, sealed: true, flushed: true, away: true}
+	}
+}
+
+// Found adds a segment of size bytes that has no file, and of which Elsewhere has a copy from now on.
+func (e *Eviction) Found(id uint64, size int64) {
+	e.s.mu.Lock()
+	defer e.s.mu.Unlock()
+	e.add(id, size)
 }
 
 // Evict deletes the file of a sealed segment. From then on the segment is read from its copy, which the caller has
@@ -93,10 +106,19 @@ func (e *Eviction) ReadCopy(loc Location, d Digest, off, n int64, dst []byte) ([
 	if err != nil {
 		return nil, err
 	}
-	dst, err = readRange(e.s, loc, off, n, dst, func(fn func(*reader) *fault) error {
+	dst, err = e.readIn(f, loc, d, off, n, dst)
+	return dst, errors.Join(err, f.Close())
+}
+
+// ReadFrom returns an object from an open copy of its segment.
+func (e *Eviction) ReadFrom(f Source, loc Location, d Digest) ([]byte, error) {
+	return e.readIn(f, loc, d, 0, int64(loc.Size), nil)
+}
+
+func (e *Eviction) readIn(f Source, loc Location, d Digest, off, n int64, dst []byte) ([]byte, error) {
+	return readRange(e.s, loc, off, n, dst, func(fn func(*reader) *fault) error {
 		return withIn(e.s, f, loc, d, fn)
 	})
-	return dst, errors.Join(err, f.Close())
 }
 
 // use records that n bytes of an object in a segment are read.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"doublet/store/blob"
+	"doublet/store/layout"
+	"doublet/store/object"
 )
 
 // List lists the names of all blobs that begin with prefix.
@@ -37,6 +39,38 @@ func (t *Tier) Opens(ctx context.Context, name string) (bool, error) {
 		return false, nil
 	}
 	return false, fmt.Errorf("tier: open %s: %w", name, err)
+}
+
+// Describe returns the row of a copy, without the incarnation that wrote it and without its checksum, which only Ship
+// computes and compares. It reads the start and the end of the copy, which authenticates its length. The error is
+// object.ErrLost if there is no copy that the keys of this place open.
+func (t *Tier) Describe(ctx context.Context, name string) (layout.Copy, error) {
+	w := t.watch(ctx)
+	defer w.end()
+	c := layout.Copy{Name: name}
+	r, err := t.place.Open(w.ctx, name)
+	if err == nil {
+		c.Stored = r.Size()
+		s := &sealed{Reader: r}
+		if r, err = t.keys.UnsealReader(s); err == nil {
+			if c.Size = r.Size(); c.Size <= layout.HeadSize {
+				err = fmt.Errorf("%w: it has %d bytes", ErrDifferent, c.Size)
+			} else {
+				_, err = r.ReadAt(c.Head[:], 0)
+			}
+			err = errors.Join(err, r.Close())
+		}
+		if err != nil {
+			err = s.cause(err)
+		}
+	}
+	switch {
+	case err == nil:
+		return c, nil
+	case different(err) || errors.Is(err, blob.ErrNotFound):
+		err = fmt.Errorf("%w: %w", object.ErrLost, err)
+	}
+	return c, fmt.Errorf("tier: describe %s: %w", name, err)
 }
 
 // Put writes a small blob, durably and as a whole.
