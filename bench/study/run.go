@@ -94,8 +94,8 @@ func (s *Study) tries() iter.Seq2[int, *Job] {
 	}
 }
 
-// makeFolder makes the folder of a study and those above it, if they are not there. The servers of others in it run under
-// accounts of their own, which may enter these folders and not list them.
+// makeFolder makes the folder of a study and those above it, if they are not there. The servers of others in it run
+// under accounts of their own, which may enter these folders and not list them.
 func makeFolder(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil

@@ -32,7 +32,7 @@ const Foreign = lazy(() => import("./foreign").then((m) => m.Foreign));
 async function readShown(id: Id): Promise<void> {
   const ids = await readThread(id);
   const unseen = ids.filter((i) => !rows.value.get(i)?.keywords["$seen"]);
-  // What is refused is said where the message stands.
+  // A message says for itself why it was refused.
   await readMessages([...new Set([id, ...unseen, ids[ids.length - 1]!])]).catch(() => false);
   if (reading.value !== id) return;
   // Those beside it are what one opens next.
