@@ -339,7 +339,8 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// TestFolder makes the folders for the servers of others, which run under accounts of their own and must be able to enter them.
+// TestFolder makes the folders for the servers of others, which run under accounts of their own and must be able to
+// enter them.
 func TestFolder(t *testing.T) {
 	above := filepath.Join(t.TempDir(), "studies")
 	if err := makeFolder(filepath.Join(above, "jmap")); err != nil {
