@@ -612,6 +612,15 @@ func (m *Stored) AppendDecoded(dst []byte, off, end, at, n int64) ([]byte, error
 	return m.s.readObject(x.loc, x.digest, at, min(n, x.size-at), dst)
 }
 
+// Whole returns the message without a copy if its recipe holds all of it, as it does for messages without large parts.
+// The caller must not change it.
+func (m *Stored) Whole() (raw []byte, ok bool) {
+	if len(m.steps) == 1 && m.steps[0].kind == stepInline {
+		return m.steps[0].inline, true
+	}
+	return nil, false
+}
+
 // AppendRange appends the bytes [off, off+n) of the message, fewer at its end.
 func (m *Stored) AppendRange(dst []byte, off, n int64) ([]byte, error) {
 	off = max(off, 0)

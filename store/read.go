@@ -79,6 +79,15 @@ func (s *Store) Read(ctx context.Context, who note.Who, id note.DatabaseID, fn f
 	return fn(r)
 }
 
+// Beside calls fn with a reader that sees the same as r, which is one of Read. It is for another goroutine, because a
+// reader is used by one at a time. The call of Read must not return before.
+func Beside(r *Reader, fn func(*Reader)) {
+	x := &Reader{who: r.who, rights: r.rights}
+	x.snapshot = r.snapshot
+	defer x.close()
+	fn(x)
+}
+
 // serving refuses a database that is not in service. The server itself may still read one that waits for deletion.
 func (r *Reader) serving() error {
 	if r.st.info.State != layout.InService && !(r.who.System && r.st.info.State == layout.PendingDelete) {
