@@ -20,7 +20,8 @@ type Look struct {
 	id  note.ID
 	row *layout.Note
 
-	raw              []byte
+	// asked is set after the first test of the whole text, which makes no Document. Most messages have no other.
+	asked            bool
 	head, main, more *text.Document
 }
 
@@ -29,12 +30,7 @@ func (s *Service) Look(ctx context.Context, r *store.Reader, id note.ID, row *la
 	return &Look{s: s, ctx: ctx, r: r, id: id, row: row}
 }
 
-func (l *Look) limits() text.Limits {
-	if l.s == nil {
-		return text.Limits{}
-	}
-	return l.s.opt.Limits
-}
+func (l *Look) limits() text.Limits { return l.s.Limits() }
 
 // Passes reports whether the note's text passes a test.
 func (l *Look) Passes(t *query.Text) (bool, error) {
@@ -48,17 +44,33 @@ func (l *Look) Passes(t *query.Text) (bool, error) {
 		}
 		return t.In(d), nil
 	}
-	d, err := l.Main()
-	if err != nil || t.In(d) {
-		return err == nil, err
+	ok, later, err := l.passes(t)
+	if ok || err != nil || t.Fields&text.Attached == 0 || later == 0 {
+		return ok && err == nil, err
 	}
-	if t.Fields&text.Attached == 0 || d.Later == 0 {
-		return false, nil
-	}
-	if d, err = l.attachments(); err != nil {
+	d, err := l.attachments()
+	if err != nil {
 		return false, err
 	}
 	return t.In(d), nil
+}
+
+// passes reports whether the text without that of slow attachments passes a test, and the number of these.
+func (l *Look) passes(t *query.Text) (ok bool, later int, err error) {
+	if l.main == nil && !l.asked && l.row.Recipe != 0 && l.row.Size < sparseFrom {
+		l.asked = true
+		raw, err := message(l.r, l.row)
+		if err != nil {
+			return false, 0, err
+		}
+		ok, later = text.Passes(raw, l.limits(), t.Of())
+		return ok, later, nil
+	}
+	d, err := l.Main()
+	if err != nil {
+		return false, 0, err
+	}
+	return t.In(d), d.Later, nil
 }
 
 // headBytes is the number of bytes of a message that are read first to find its header.
@@ -104,12 +116,12 @@ func (l *Look) Main() (*text.Document, error) {
 		}
 		return l.main, nil
 	}
-	var err error
-	if l.raw, err = message(l.r, l.row); err != nil {
+	d, err := l.s.document(l.r, l.row, l.id)
+	if err != nil {
 		return nil, err
 	}
-	l.main = text.Message(l.raw, l.limits())
-	return l.main, nil
+	l.main = d
+	return d, nil
 }
 
 func (l *Look) kind() texts {
@@ -125,8 +137,7 @@ func (l *Look) attachments() (*text.Document, error) {
 	case l.more != nil:
 		return l.more, nil
 	case l.s == nil:
-		l.more = text.Attachments(l.raw, l.limits())
-		return l.more, nil
+		return l.readAttachments()
 	case l.s.opt.NoAttachments:
 		l.more = &text.Document{}
 		return l.more, nil
@@ -138,6 +149,14 @@ func (l *Look) attachments() (*text.Document, error) {
 		return nil, l.ctx.Err()
 	}
 	l.s.wanted(l.r.Database()) // so that the next query does not read them again
-	l.more = text.Attachments(l.raw, l.limits())
+	return l.readAttachments()
+}
+
+func (l *Look) readAttachments() (*text.Document, error) {
+	raw, err := message(l.r, l.row)
+	if err != nil {
+		return nil, err
+	}
+	l.more = text.Attachments(raw, l.limits())
 	return l.more, nil
 }

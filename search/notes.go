@@ -53,7 +53,7 @@ func (n *noteReader) message(r *store.Reader, row *layout.Note, id note.ID) (*an
 	if a := n.seen.get(row.Recipe); a != nil {
 		return a, nil
 	}
-	d, err := n.document(r, row, id)
+	d, err := n.s.document(r, row, id)
 	if err != nil {
 		return nil, err
 	}
@@ -62,13 +62,14 @@ func (n *noteReader) message(r *store.Reader, row *layout.Note, id note.ID) (*an
 	return a, nil
 }
 
-func (n *noteReader) document(r *store.Reader, row *layout.Note, id note.ID) (*text.Document, error) {
-	if row.Size >= sparseFrom && n.s.opt.Parts != nil {
+// document reads the text of a message, without slow attachments. A nil Service reads the message whole.
+func (s *Service) document(r *store.Reader, row *layout.Note, id note.ID) (*text.Document, error) {
+	if row.Size >= sparseFrom && s != nil && s.opt.Parts != nil {
 		sum, err := r.Summary(nil, id)
 		if err != nil {
 			return nil, err
 		}
-		if parts, ok := n.s.opt.Parts(sum); ok {
+		if parts, ok := s.opt.Parts(sum); ok {
 			st, err := r.Message(row)
 			if err != nil {
 				return nil, err
@@ -77,14 +78,14 @@ func (n *noteReader) document(r *store.Reader, row *layout.Note, id note.ID) (*t
 			if err != nil {
 				return nil, err
 			}
-			return sp.Text(n.s.opt.Limits), nil
+			return sp.Text(s.opt.Limits), nil
 		}
 	}
 	raw, err := message(r, row)
 	if err != nil {
 		return nil, err
 	}
-	return text.Message(raw, n.s.opt.Limits), nil
+	return text.Message(raw, s.Limits()), nil
 }
 
 // unreadable makes l a note without words, because a note that cannot be read must not stop the indexing. The repair of

@@ -158,8 +158,13 @@ func (s *Service) wake() {
 	}
 }
 
-// Limits returns the limits for reading texts.
-func (s *Service) Limits() text.Limits { return s.opt.Limits }
+// Limits returns the limits for reading texts. Those of a nil Service are the defaults.
+func (s *Service) Limits() text.Limits {
+	if s == nil {
+		return text.Limits{}
+	}
+	return s.opt.Limits
+}
 
 // making returns a number that identifies the settings that determine the words in the index. When it changes, the
 // index is built again.
@@ -478,11 +483,14 @@ func (s *Service) step() {
 	s.passed = make(chan struct{})
 }
 
-// message returns the content of a note's message, up to text.MaxMessage bytes.
+// message returns the content of a note's message, up to text.MaxMessage bytes. The caller must not change it.
 func message(r *store.Reader, row *layout.Note) ([]byte, error) {
 	st, err := r.Message(row)
 	if err != nil {
 		return nil, err
+	}
+	if raw, ok := st.Whole(); ok {
+		return raw, nil
 	}
 	return st.AppendRange(make([]byte, 0, min(st.Size(), text.MaxMessage)), 0, text.MaxMessage)
 }

@@ -21,6 +21,7 @@ type Text struct {
 	Source string
 
 	units  []unit // the sequence of words
+	plain  plain
 	needle *mime.Needle
 	groups []Group
 	sure   bool
@@ -67,6 +68,7 @@ func Phrase(fields text.Field, s string) *Text {
 		}
 	}
 	t.sure = len(t.units) == 1
+	t.plain = newPlain(t.units)
 	return t
 }
 
@@ -225,6 +227,15 @@ func (t *Text) Decides(c index.Code) bool {
 	return t.sure && (t.needle == nil || c.Sure())
 }
 
+// Of returns the test for text.Passes.
+func (t *Text) Of() *text.Test {
+	out := &text.Test{Fields: t.Fields, In: t.InText}
+	if t.plain.begins {
+		out.Word = t.plain.lower
+	}
+	return out
+}
+
 // In reports whether a document passes.
 func (t *Text) In(d *text.Document) bool {
 	for i := range d.Stretches {
@@ -240,6 +251,9 @@ func (t *Text) In(d *text.Document) bool {
 func (t *Text) InText(s string) bool {
 	if t.needle != nil {
 		return t.needle.In(s)
+	}
+	if (t.plain.never || t.plain.lower != "") && words.ASCII(s) {
+		return !t.plain.never && t.plain.in(s, t.units)
 	}
 	found := false
 	t.Each(s, func(int, int) bool {

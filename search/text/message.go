@@ -11,6 +11,7 @@ import (
 // depth of the tree.
 func (r *reader) part(p *mime.Part, second bool) {
 	switch {
+	case r.found:
 	case r.left <= 0:
 		r.d.Beyond++
 	case encrypted(p):
@@ -93,9 +94,11 @@ func (r *reader) text(p *mime.Part, own Field) {
 	if cut {
 		r.d.Beyond++
 	}
-	if html {
+	switch {
+	case r.lacks(s, html):
+	case html:
 		r.html(s, own)
-	} else {
+	default:
 		r.plain(s, own)
 	}
 }

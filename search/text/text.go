@@ -116,14 +116,25 @@ var unread = func() map[string]bool {
 	return m
 }()
 
+// unreadMax is at least the length of the longest entry of unread.
+const unreadMax = 32
+
 // Unread reports whether a header field is never part of the text. The case of name does not matter.
 func Unread(name string) bool {
-	name = strings.ToLower(name)
-	if unread[name] {
+	var buf [unreadMax]byte
+	lower := buf[:min(len(name), unreadMax)]
+	for i := range lower {
+		c := name[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower[i] = c
+	}
+	if len(name) == len(lower) && unread[string(lower)] {
 		return true
 	}
-	for i := 1; i < len(name) && i < 16; i++ {
-		if name[i] == '-' && unread[name[:i+1]] {
+	for i := 1; i < len(lower) && i < 16; i++ {
+		if lower[i] == '-' && unread[string(lower[:i+1])] {
 			return true
 		}
 	}
@@ -158,6 +169,10 @@ type reader struct {
 	late bool
 	// cut maps the offset of a part's body to the number of its bytes that are missing in raw; nil if none are.
 	cut map[int]int
+	// test, if not nil, is asked of the stretches in place of collecting them, until found is set. skips permits to
+	// skip parts that lack its word.
+	test         *Test
+	found, skips bool
 }
 
 // MaxMessage is the number of bytes of a message that are read. The rest is ignored.
@@ -198,17 +213,21 @@ func Whole(raw []byte, l Limits) *Document {
 }
 
 func read(raw []byte, cut map[int]int, l Limits, late bool) *Document {
-	raw = raw[:min(len(raw), MaxMessage)]
 	r := reader{raw: raw, l: l, d: &Document{}, left: l.Message, late: late, cut: cut}
-	root := mime.Parse(raw, l.MIME)
-	if !late {
+	r.read()
+	return r.d
+}
+
+func (r *reader) read() {
+	r.raw = r.raw[:min(len(r.raw), MaxMessage)]
+	root := mime.Parse(r.raw, r.l.MIME)
+	if !r.late {
 		r.addresses(root.Envelope)
-		r.header(root.Header(raw))
+		r.header(root.Header(r.raw))
 		r.d.Clipped = r.d.Clipped || r.left <= 0
-		r.d.HasAttachment = l.Attached != nil && l.Attached(root)
+		r.d.HasAttachment = r.l.Attached != nil && r.l.Attached(root)
 	}
 	r.part(root, false)
-	return r.d
 }
 
 // add adds a text to the document, cut to the bytes left. The text may contain invalid UTF-8: addresses are as the
@@ -226,6 +245,10 @@ func (r *reader) add(f Field, s string) {
 		return
 	}
 	r.left -= len(s)
+	if r.test != nil {
+		r.found = r.found || f&r.test.Fields != 0 && r.test.In(s)
+		return
+	}
 	r.d.Stretches = append(r.d.Stretches, Stretch{f, s})
 }
 

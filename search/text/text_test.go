@@ -310,7 +310,8 @@ func TestUnread(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
 		"Received": true, "DKIM-Signature": true, "ARC-Seal": true, "X-MS-Exchange-Organization": true,
-		"content-type": true, "Date": true,
+		"content-type": true, "Date": true, "AUTHENTICATION-RESULTS": true, "Authentication-Results-2": false,
+		"X-Microsoft-" + strings.Repeat("Long", 20): true, strings.Repeat("X", 80): false,
 		"Subject": false, "X-Mailer": false, "Message-ID": false, "List-Id": false, "": false, "X-": false,
 	} {
 		if Unread(name) != want {

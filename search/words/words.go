@@ -17,16 +17,33 @@ const MaxTerm = 64
 
 // Normal returns a text in Unicode form NFC, which a Scanner requires. Most texts already have it.
 func Normal(s string) string {
-	for i := 0; i < len(s); i++ {
-		if s[i] >= utf8.RuneSelf {
-			if norm.NFC.IsNormalString(s[i:]) {
-				return s
-			}
-			return norm.NFC.String(s)
-		}
+	i := asciiEnd(s)
+	if i == len(s) || norm.NFC.IsNormalString(s[i:]) {
+		return s
 	}
-	return s
+	return norm.NFC.String(s)
 }
+
+// asciiEnd returns the offset of the first byte of s that is not ASCII, or len(s). It tests eight bytes at a time.
+func asciiEnd(s string) int {
+	i := 0
+	for i+8 <= len(s) && (s[i]|s[i+1]|s[i+2]|s[i+3]|s[i+4]|s[i+5]|s[i+6]|s[i+7]) < utf8.RuneSelf {
+		i += 8
+	}
+	for i < len(s) && s[i] < utf8.RuneSelf {
+		i++
+	}
+	return i
+}
+
+// ASCII reports whether s is ASCII. The words of such a text are its runs of ASCII letters and digits.
+func ASCII(s string) bool { return asciiEnd(s) == len(s) }
+
+// WordByte reports whether an ASCII byte belongs to a word.
+func WordByte(c byte) bool { return asciiTable[c] != 0 }
+
+// Separates reports whether a rune separates words, wherever it is.
+func Separates(r rune) bool { return fold(r).class == classGap }
 
 // Scanner iterates over the words of a text.
 //
@@ -80,34 +97,39 @@ func (s *Scanner) Next() bool {
 	if s.held {
 		return s.gram()
 	}
-	for s.pos < len(s.text) {
-		c := s.text[s.pos]
+	text, i := s.text, s.pos
+	for i < len(text) {
+		c := text[i]
 		if c < utf8.RuneSelf {
 			if asciiTable[c] != 0 {
+				s.pos = i
 				s.word()
 				return true
 			}
-			s.pos++
+			i++
 			continue
 		}
-		r, n := utf8.DecodeRuneInString(s.text[s.pos:])
+		r, n := utf8.DecodeRuneInString(text[i:])
 		switch f := fold(r); f.class {
 		case classWord:
+			s.pos = i
 			s.word()
 			return true
 		case classGram:
-			s.hold(f, s.pos, n)
+			s.hold(f, i, n)
 			return s.gram()
 		}
-		s.pos += n
+		i += n
 	}
+	s.pos = i
 	return false
 }
 
 // word reads the word that starts at pos.
 func (s *Scanner) word() {
 	s.Start, s.Gram, s.Last, s.Sure, s.Cut = s.pos, false, false, true, false
-	n, i, text := 0, s.pos, s.text
+	n, text := s.plain(), s.text
+	i := s.pos + n
 	end := i
 	for i < len(text) {
 		c := text[i]
@@ -149,6 +171,20 @@ func (s *Scanner) word() {
 	}
 	s.Sure = s.Sure && !s.Cut
 	s.pos, s.End, s.Term = i, end, s.buf[:n]
+}
+
+// plain reads the letters of the word up to the first that is not ASCII, and returns their number. Most words have no
+// others.
+func (s *Scanner) plain() int {
+	text := s.text[s.pos:min(s.pos+MaxTerm, len(s.text))]
+	for n := range len(text) {
+		b := asciiTable[text[n]]
+		if b == 0 {
+			return n
+		}
+		s.buf[n] = b
+	}
+	return len(text)
 }
 
 func (s *Scanner) hold(f folded, at, n int) {

@@ -3,6 +3,7 @@ package mime
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -28,6 +29,9 @@ const foldWindow = 8 << 10
 func (n Needle) In(haystack string) bool {
 	if len(n.folded) == 0 {
 		return true
+	}
+	if ascii(haystack) {
+		return ascii(n.folded) && IndexASCII(haystack, n.folded) >= 0
 	}
 	haystack = compose(haystack)
 	var window [foldWindow]byte
@@ -56,6 +60,80 @@ func (n Needle) In(haystack string) bool {
 		keep := min(len(buf), len(n.folded)-1)
 		buf = buf[:copy(buf, buf[len(buf)-keep:])]
 	}
+}
+
+// rarity orders the bytes of ASCII text in lower case: the higher, the rarer, roughly.
+var rarity = func() (t [utf8.RuneSelf]uint8) {
+	for i := range t {
+		t[i] = 200
+	}
+	for i, c := range []byte(" etaoinshrdlucmfwypvbgkjqxz\n\r.,-0123456789") {
+		t[c] = uint8(i)
+	}
+	return t
+}()
+
+// IndexASCII returns the offset of the first place in s where lower occurs, ignoring the case of ASCII letters, or -1.
+// lower is ASCII in lower case, and not empty. It searches for the rarest byte of lower and compares the rest there.
+func IndexASCII[T []byte | string](s string, lower T) int {
+	at := 0
+	for i := 1; i < len(lower); i++ {
+		if rarity[lower[i]] > rarity[lower[at]] {
+			at = i
+		}
+	}
+	c := lower[at]
+	upper := c
+	if 'a' <= c && c <= 'z' {
+		upper -= 'a' - 'A'
+	}
+	// next and nextUpper are the next places of the byte in each case, len(s) if there is none.
+	next, nextUpper := -1, -1
+	if upper == c {
+		nextUpper = len(s)
+	}
+	spent := 0
+	for i := at; i < len(s); i++ {
+		if next < i {
+			next = indexFrom(s, c, i)
+		}
+		if nextUpper < i {
+			nextUpper = indexFrom(s, upper, i)
+		}
+		i = min(next, nextUpper)
+		start := i - at
+		if start+len(lower) > len(s) {
+			return -1
+		}
+		n := equalASCII(s[start:], lower)
+		if n == len(lower) {
+			return start
+		}
+		if spent += n; spent > 4*i+1<<10 { // nearly everywhere: bytes.Index takes linear time nevertheless
+			if n := bytes.Index(appendFolded(nil, s[start:]), []byte(lower)); n >= 0 {
+				return start + n
+			}
+			return -1
+		}
+	}
+	return -1
+}
+
+// indexFrom returns the offset of the first c in s from i on, or len(s).
+func indexFrom(s string, c byte, i int) int {
+	if n := strings.IndexByte(s[i:], c); n >= 0 {
+		return i + n
+	}
+	return len(s)
+}
+
+// equalASCII returns the number of bytes at the beginning of s that equal those of lower, ignoring the case of s.
+func equalASCII[T []byte | string](s string, lower T) int {
+	n := 0
+	for n < len(lower) && lowerTable[s[n]] == lower[n] {
+		n++
+	}
+	return n
 }
 
 // compose converts text with combining marks to NFC. Nearly all text is NFC already.

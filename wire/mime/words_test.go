@@ -1,6 +1,7 @@
 package mime
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -252,5 +253,41 @@ func TestContainsFold(t *testing.T) {
 	}
 	if Casemap("Straße é") != "STRAßE E\u0301" {
 		t.Errorf("%q", Casemap("Straße é"))
+	}
+}
+
+// TestIndexASCII compares IndexASCII with a search in lower case.
+func TestIndexASCII(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 9))
+	some := func(n int, from string) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = from[rng.IntN(len(from))]
+		}
+		return string(b)
+	}
+	for range 20_000 {
+		from := []string{"ab", "aAbBzZ", "aA1- \n", "xXyY0"}[rng.IntN(4)]
+		s, lower := some(rng.IntN(40), from), strings.ToLower(some(1+rng.IntN(5), from))
+		if got, want := IndexASCII(s, lower), strings.Index(strings.ToLower(s), lower); got != want {
+			t.Fatalf("%q in %q: %d, want %d", lower, s, got, want)
+		}
+	}
+	// Texts that match nearly everywhere.
+	near := strings.Repeat("A", 5000)
+	for _, s := range []string{near, near + "B" + near, near + strings.Repeat("a", 2000) + "b"} {
+		lower := strings.Repeat("a", 2000) + "a"
+		for _, end := range []string{"", "b", "bc"} {
+			if got, want := IndexASCII(s, lower+end), strings.Index(strings.ToLower(s), lower+end); got != want {
+				t.Errorf("%d, want %d", got, want)
+			}
+		}
+		if got, want := IndexASCII(s, "b"+lower), strings.Index(strings.ToLower(s), "b"+lower); got != want {
+			t.Errorf("%d, want %d", got, want)
+		}
+	}
+	if got := IndexASCII(strings.Repeat("za", 5000)+"zb", strings.Repeat("za", 1000)+"zb"); got != 2*4000 {
+		t.Errorf("%d", got)
 	}
 }
