@@ -36,7 +36,13 @@ type analyser struct {
 	arena []byte     // the terms
 	pairs []index.Pair
 	scan  words.Scanner
+	// begin and sorted are the work space of sortPairs.
+	begin  [1 << pairBits]uint32
+	sorted []index.Pair
 }
+
+// pairBits is the number of upper bits by which sortPairs distributes the pairs.
+const pairBits = 10
 
 // gathered holds the occurrences of a word in the current document.
 type gathered struct {
@@ -83,15 +89,52 @@ func (a *analyser) document(d *text.Document) *analysed {
 		g := &a.list[i]
 		out.coded = index.AppendTerm(out.coded, a.terms.Text(i), index.MakeCode(g.fields, g.sure, int(g.count)))
 	}
-	slices.Sort(a.pairs)
-	out.pairs = slices.Clone(slices.Compact(a.pairs))
+	out.pairs = a.sortPairs()
 	return out
+}
+
+// fewPairs is the number of pairs up to which comparing them is as fast as distributing them.
+const fewPairs = 64
+
+// sortPairs returns the pairs in ascending order, each once. The pairs are hashes, so few have the same upper bits: it
+// distributes them by these, and then sorts the few.
+func (a *analyser) sortPairs() []index.Pair {
+	list := a.pairs
+	if len(list) <= fewPairs {
+		slices.Sort(list)
+		return slices.Clone(slices.Compact(list))
+	}
+	const shift = 32 - pairBits
+	begin := &a.begin
+	clear(begin[:])
+	for _, p := range list {
+		begin[p>>shift]++
+	}
+	at := uint32(0)
+	for i, n := range begin {
+		begin[i] = at
+		at += n
+	}
+	sorted := slices.Grow(a.sorted[:0], len(list))[:len(list)]
+	a.sorted = sorted
+	for _, p := range list {
+		sorted[begin[p>>shift]] = p
+		begin[p>>shift]++
+	}
+	from := uint32(0)
+	for _, end := range begin { // begin is now the end of each
+		if end-from > 1 {
+			slices.Sort(sorted[from:end])
+		}
+		from = end
+	}
+	return slices.Clone(slices.Compact(sorted))
 }
 
 func (a *analyser) reset() {
 	a.terms.Reset()
 	if cap(a.arena) > arenaMax {
-		a.arena, a.list, a.pairs = nil, nil, nil
+		a.arena, a.list, a.pairs, a.sorted = nil, nil, nil, nil
 	}
 	a.arena, a.list, a.pairs = a.arena[:0], a.list[:0], a.pairs[:0]
 }

@@ -84,7 +84,9 @@ type pairWriter struct {
 	first uint64 // the first bucket of the row
 	next  uint64 // the least position that the next one in the row can have
 	row   []byte
-	free  uint // unused bits in the last byte of row
+	// rest holds the last used bits of the row, which are less than a byte.
+	rest uint64
+	used uint
 }
 
 // newPairs begins the filter of a segment with these documents.
@@ -108,7 +110,7 @@ func (p *pairWriter) add(bucket, slot uint64) {
 		p.end()
 	}
 	if len(p.row) == 0 {
-		p.first, p.next, p.row, p.free = bucket, 0, append(p.row, byte(p.low)), 0
+		p.first, p.next, p.row = bucket, 0, append(p.row, byte(p.low))
 	}
 	at := (bucket-p.first)*p.slots + slot
 	if at+1 == p.next {
@@ -116,28 +118,27 @@ func (p *pairWriter) add(bucket, slot uint64) {
 	}
 	d := at - p.next
 	p.next = at + 1
-	for ones := d >> p.low; ; {
-		n := min(ones, 32)
-		p.bits(1<<n-1, uint(n))
-		if ones -= n; ones == 0 {
-			break
-		}
+	ones := d >> p.low
+	for ; ones > 16; ones -= 16 {
+		p.bits(1<<16-1, 16)
 	}
-	p.bits(0, 1)
-	p.bits(d&(1<<p.low-1), p.low)
+	p.bits(1<<ones-1|d&(1<<p.low-1)<<(ones+1), uint(ones)+1+p.low)
 }
 
-// bits appends the lowest n bits of v.
+// bits appends the lowest n bits of v, at most 56. The others are 0.
 func (p *pairWriter) bits(v uint64, n uint) {
-	for n > 0 {
-		if p.free == 0 {
-			p.row, p.free = append(p.row, 0), 8
-		}
-		k := min(n, p.free)
-		p.row[len(p.row)-1] |= byte(v&(1<<k-1)) << (8 - p.free)
-		v >>= k
-		n -= k
-		p.free -= k
+	p.rest |= v << p.used
+	for p.used += n; p.used >= 8; p.used -= 8 {
+		p.row = append(p.row, byte(p.rest))
+		p.rest >>= 8
+	}
+}
+
+// fill appends the bits that are left, with ones behind them up to a whole byte.
+func (p *pairWriter) fill() {
+	if p.used > 0 {
+		p.row = append(p.row, byte(p.rest|0xff<<p.used))
+		p.rest, p.used = 0, 0
 	}
 }
 
@@ -146,7 +147,7 @@ func (p *pairWriter) end() {
 	if len(p.row) == 0 {
 		return
 	}
-	p.bits(0xff, p.free)
+	p.fill()
 	p.w.put(binary.BigEndian.AppendUint32(partKey(spacePairs, p.w.db, p.w.info.ID), uint32(p.first)), p.row)
 	p.row = p.row[:0]
 }
@@ -244,10 +245,9 @@ type pairReader struct {
 	seg   uint32
 	slots uint64
 	row   pairRow
-	first uint64 // the first bucket of the row
 
-	// bucket and slot are the position read last.
-	bucket, slot uint64
+	// bucket and slot are the position read last. base is the position of the bucket's first slot in the row.
+	bucket, slot, base uint64
 }
 
 func (v *View) readPairs(seg uint32, slots uint64) (*pairReader, error) {
@@ -268,8 +268,8 @@ func (r *pairReader) begin(valid bool) (bool, error) {
 	if len(k) != 1+8+4+4 {
 		return false, r.damaged()
 	}
-	r.first = uint64(binary.BigEndian.Uint32(k[len(k)-4:]))
-	r.row.begin(row, (pairBuckets-min(r.first, pairBuckets))*r.slots)
+	r.bucket, r.base = uint64(binary.BigEndian.Uint32(k[len(k)-4:])), 0
+	r.row.begin(row, (pairBuckets-min(r.bucket, pairBuckets))*r.slots)
 	return true, nil
 }
 
@@ -286,7 +286,11 @@ func (r *pairReader) next() (bool, error) {
 		}
 		return false, nil
 	}
-	r.bucket, r.slot = r.first+at/r.slots, at%r.slots
+	for at-r.base >= r.slots { // cheaper than a division, as most positions are in the same bucket as the one before
+		r.base += r.slots
+		r.bucket++
+	}
+	r.slot = at - r.base
 	return true, nil
 }
 

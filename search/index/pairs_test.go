@@ -185,7 +185,7 @@ func TestPairLists(t *testing.T) {
 				p.add(at/p.slots, at%p.slots)
 			}
 		}
-		p.bits(0xff, p.free)
+		p.fill()
 		var r pairRow
 		r.begin(p.row, most)
 		first := want[0] / p.slots * p.slots
@@ -223,7 +223,7 @@ func FuzzPairRow(f *testing.F) {
 		if len(list) == 0 {
 			return
 		}
-		p.bits(0xff, p.free)
+		p.fill()
 		r.begin(p.row, limit)
 		for _, want := range list {
 			if at, ok := r.read(); !ok || at != want {
