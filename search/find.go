@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"errors"
+	"math/bits"
 
 	"doublet/note"
 	"doublet/search/index"
@@ -220,24 +221,37 @@ func (f *finder) verdict(t *query.Text) (*Verdict, error) {
 // which the word alone decides the test.
 func (f *finder) group(t *query.Text, g query.Group, found, yes *IDs) error {
 	parts := f.v.Parts()
+	marks := make([]partMarks, len(parts))
 	for _, p := range g {
 		err := f.v.Search(p, func(part int, list *index.Postings) (bool, error) {
-			d := parts[part].Docs
-			for list.Next() {
-				if text.Field(list.Code.Fields())&t.Fields == 0 {
-					continue
-				}
-				id := d.Notes[list.Ord]
-				if t.Decides(list.Code) {
-					yes.Add(id)
-				}
-				found.Add(id)
+			m := &marks[part]
+			if m.sure == nil {
+				n := (len(parts[part].Docs.Notes) + 63) / 64
+				m.sure, m.others = make([]uint64, n), make([]uint64, n)
 			}
+			list.Mark(uint16(t.Fields), m.sure, m.others)
 			return true, nil
 		})
 		if err != nil {
 			return err
 		}
 	}
+	sure, others := t.Decides(true), t.Decides(false)
+	for i, m := range marks {
+		ids := parts[i].Docs.Notes
+		for w, all := range m.sure {
+			for all |= m.others[w]; all != 0; all &= all - 1 {
+				bit := all & -all
+				id := ids[w*64+bits.TrailingZeros64(all)]
+				found.Add(id)
+				if sure && m.sure[w]&bit != 0 || others && m.others[w]&bit != 0 {
+					yes.Add(id)
+				}
+			}
+		}
+	}
 	return nil
 }
+
+// partMarks holds documents of a part: those with a word whose code is Sure, and those with one whose code is not.
+type partMarks struct{ sure, others []uint64 }

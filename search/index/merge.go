@@ -141,7 +141,7 @@ func (s *source) open(v *View) (err error) {
 	if err != nil {
 		return err
 	}
-	s.b.inOrder = &chunkReader{it: chunks}
+	s.b.inOrder = newChunkReader(chunks, v.db, s.b.seg)
 	return s.step(s.it.First())
 }
 
@@ -156,28 +156,36 @@ func (s *source) close() error {
 	return engineError(errors.Join(errs...))
 }
 
-// chunkReader reads the chunks of a segment's postings, each after those before it. A merge asks for the lists in the
-// order in which they were written, so it needs one look-up for all chunks in place of one for each list.
+// chunkReader reads the chunks of a segment's postings. Merges and searches for parts of words ask for the lists in the
+// order in which they were written, so that the next chunk is the one read last or a little behind it, and costs no
+// look-up from the beginning.
 type chunkReader struct {
-	it *pebble.Iterator
-	// read chunks have a number below next.
+	it  *pebble.Iterator
+	key []byte // of the segment's postings
+	// next is the number behind the chunk read last, 0 if there is none.
 	next uint32
 }
 
-// read returns chunk n, which is the one returned last or a later one.
+func newChunkReader(it *pebble.Iterator, db note.DatabaseID, seg uint32) *chunkReader {
+	return &chunkReader{it: it, key: partKey(spacePosts, db, seg)}
+}
+
+// read returns chunk n. It is valid until the next call.
 func (c *chunkReader) read(n uint32) ([]byte, error) {
-	for c.next <= n {
-		if c.next == 0 {
-			c.it.First()
-		} else {
-			c.it.Next()
-		}
-		c.next++
+	size := len(c.key)
+	switch {
+	case c.next == n+1:
+	case c.next == n && n > 0:
+		c.it.Next()
+	default:
+		c.it.SeekGE(binary.BigEndian.AppendUint32(c.key, n))
 	}
+	c.next = n + 1
 	if !c.it.Valid() {
 		return nil, cmp.Or(c.it.Error(), pebble.ErrNotFound)
 	}
-	if k := c.it.Key(); binary.BigEndian.Uint32(k[len(k)-4:]) != n {
+	if k := c.it.Key(); len(k) != size+4 || !bytes.Equal(k[:size], c.key) || binary.BigEndian.Uint32(k[size:]) != n {
+		c.next = 0
 		return nil, pebble.ErrNotFound
 	}
 	return c.it.ValueAndErr()

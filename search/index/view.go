@@ -25,10 +25,11 @@ type View struct {
 	Build  *Build
 	Cursor Cursor
 
-	terms   *pebble.Iterator
-	parts   []Part
-	late    []note.ID
-	scratch []byte
+	// terms and posts iterate over the dictionaries and the postings of all segments.
+	terms, posts *pebble.Iterator
+	parts        []Part
+	late         []note.ID
+	scratch      []byte
 }
 
 // Part is a segment, or the records that are in no segment.
@@ -84,8 +85,10 @@ func (v *View) open() (bool, error) {
 // Close closes the view.
 func (v *View) Close() error {
 	var errs []error
-	if v.terms != nil {
-		errs = append(errs, v.terms.Close())
+	for _, it := range []*pebble.Iterator{v.terms, v.posts} {
+		if it != nil {
+			errs = append(errs, it.Close())
+		}
 	}
 	errs = append(errs, v.snap.Close())
 	v.x.leave()
@@ -225,6 +228,58 @@ func (p *Postings) Next() bool {
 	return true
 }
 
+// Mark adds the documents that contain the term in one of the fields: to sure those whose code is Sure, to others the
+// rest. Both have a bit for every document of the part. It takes the place of Next.
+func (p *Postings) Mark(fields uint16, sure, others []uint64) {
+	if p.one {
+		p.one = false
+		mark(p.Code, fields, int64(p.Ord), sure, others)
+		return
+	}
+	b, at := p.b, p.prev
+	p.b = nil
+	some := usual.Fields()&fields != 0
+	for len(b) > 0 {
+		d := uint64(b[0])
+		if d < 0x80 {
+			b = b[1:]
+		} else {
+			v, n := binary.Uvarint(b)
+			if n <= 0 {
+				p.bad = true
+				return
+			}
+			d, b = v, b[n:]
+		}
+		if at += int64(d >> 1); uint64(at) >= uint64(p.docs) {
+			p.bad = true
+			return
+		}
+		switch {
+		case d&1 != 0:
+			v, n := binary.Uvarint(b)
+			if n <= 0 {
+				p.bad = true
+				return
+			}
+			b = b[n:]
+			mark(Code(v), fields, at, sure, others)
+		case some:
+			sure[at>>6] |= 1 << (at & 63)
+		}
+	}
+}
+
+func mark(c Code, fields uint16, at int64, sure, others []uint64) {
+	switch {
+	case c.Fields()&fields == 0:
+	case c.Sure():
+		sure[at>>6] |= 1 << (at & 63)
+	default:
+		others[at>>6] |= 1 << (at & 63)
+	}
+}
+
 // Search calls fn for each matching term of each part, until fn returns false. The arguments of fn are valid only
 // during the call.
 func (v *View) Search(p Pattern, fn func(part int, list *Postings) (more bool, err error)) error {
@@ -269,6 +324,15 @@ func (v *View) searchSegment(part int, at *Part, p *Pattern, fn func(int, *Posti
 	}
 	prefix := partKey(spaceTerms, v.db, at.seg)
 	b := blockReader{v: v, seg: at.seg, docs: uint32(len(at.Docs.Notes))}
+	if p.How != Exact {
+		if v.posts == nil {
+			var err error
+			if v.posts, err = v.iterate(dbKey(spacePosts, v.db)); err != nil {
+				return false, err
+			}
+		}
+		b.inOrder = newChunkReader(v.posts, v.db, at.seg)
+	}
 	for ok := v.seekTerms(prefix, p); ok && bytes.HasPrefix(v.terms.Key(), prefix); ok = v.terms.Next() {
 		row, err := v.terms.ValueAndErr()
 		if err != nil {
@@ -356,7 +420,7 @@ type blockReader struct {
 	bad    bool
 	buf    []byte
 	list   Postings
-	// inOrder, if not nil, reads the chunks of postings for a caller that asks for the lists in their order.
+	// inOrder, if not nil, reads the chunks of postings for a caller that asks for many lists in their order.
 	inOrder *chunkReader
 }
 
@@ -456,6 +520,9 @@ func (b *blockReader) read() ([]byte, error) {
 		if lo >= hi {
 			err := fmt.Errorf("%w: a chunk of segment %d is short", ErrDamaged, b.seg)
 			return nil, errors.Join(err, closer.Close())
+		}
+		if b.inOrder != nil && hi-lo == b.size { // the chunk stays until the next call
+			return row[lo:hi], nil
 		}
 		b.buf = append(b.buf, row[lo:hi]...)
 		at += hi - lo

@@ -222,10 +222,8 @@ func (t *Text) IsSubstring() bool { return t.needle != nil }
 // Never reports whether no text can pass.
 func (t *Text) Never() bool { return t.needle == nil && len(t.units) == 0 }
 
-// Decides reports whether a word with this code that fits the only group is enough to pass.
-func (t *Text) Decides(c index.Code) bool {
-	return t.sure && (t.needle == nil || c.Sure())
-}
+// Decides reports whether a word that fits the only group is enough to pass. sure is index.Code.Sure of the word.
+func (t *Text) Decides(sure bool) bool { return t.sure && (t.needle == nil || sure) }
 
 // Of returns the test for text.Passes.
 func (t *Text) Of() *text.Test {
