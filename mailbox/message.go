@@ -26,6 +26,8 @@ type Message struct {
 	r       *store.Reader
 	row     *layout.Note
 	summary []byte
+	// beside is set while another goroutine may read messages of the view, so that its scratch is not used.
+	beside bool
 }
 
 // Flags returns the message's flags as the session's person sees them.
@@ -62,14 +64,19 @@ func FolderID(f *Folder) string { return "f" + f.UNID.String() }
 
 func (m *Message) field(want int) ([]byte, error) {
 	if m.summary == nil {
-		if m.v.scratch == nil {
-			m.v.scratch = summaries.Get().(*[]byte)
+		scratch := m.v.scratch
+		switch {
+		case m.beside:
+			scratch = new([]byte)
+		case scratch == nil:
+			scratch = summaries.Get().(*[]byte)
+			m.v.scratch = scratch
 		}
 		var err error
-		if m.summary, err = m.r.Summary((*m.v.scratch)[:0], m.ID); err != nil {
+		if m.summary, err = m.r.Summary((*scratch)[:0], m.ID); err != nil {
 			return nil, err
 		}
-		*m.v.scratch = m.summary
+		*scratch = m.summary
 	}
 	return summaryField(m.summary, want)
 }

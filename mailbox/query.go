@@ -163,7 +163,16 @@ type querying struct {
 	root  filterNode
 	text  *search
 	looks int
+	// left is the number of results that are still wanted, 0 for all.
+	left int
+	// asked counts the messages whose text the index could not decide, and that were read one by one.
+	asked int
+	// guessing makes match fail with errUnread where it would read a message.
+	guessing bool
 }
+
+// errUnread means that a message has to be read to know whether it matches.
+var errUnread = errors.New("message not read")
 
 // filterNode is a Filter prepared for matching. Tests of folders, marks and threads are computed once, for each number
 // in the roll.
@@ -369,12 +378,16 @@ func (x *querying) matchText(n *filterNode, e *rollEntry) (bool, error) {
 	if !ok || err != nil {
 		return false, err
 	}
+	x.asked++
 	return s.match(&n.Text)
 }
 
 // stored loads the row of a message, for tests that need more than its roll entry. ok is false if the message no longer
 // exists.
 func (x *querying) stored(e *rollEntry) (s *search, ok bool, err error) {
+	if x.guessing {
+		return nil, false, errUnread
+	}
 	if x.looks++; x.looks%64 == 0 {
 		if err := x.ctx.Err(); err != nil {
 			return nil, false, err
@@ -434,24 +447,12 @@ func (x *querying) each(fn func(i uint32) bool) error {
 		return nil
 	}
 	order := x.l.order
-	for k := range order {
-		i := order[k]
+	return x.matching(len(order), func(k int) uint32 {
 		if descending {
-			i = order[len(order)-1-k]
+			k = len(order) - 1 - k
 		}
-		e := &x.l.entries[i]
-		if !x.shown[e.members] {
-			continue
-		}
-		ok, err := x.match(&x.root, e)
-		if err != nil {
-			return err
-		}
-		if ok && !take(i) {
-			return nil
-		}
-	}
-	return nil
+		return order[k]
+	}, func(i uint32) (bool, error) { return take(i), nil })
 }
 
 // sorted returns all matching entries, sorted. It builds one key per message, such that comparing the bytes of two keys
@@ -472,26 +473,20 @@ func (x *querying) sorted() ([]uint32, error) {
 			sets[k] = x.threadsMarked(o.Keyword, o.Kind == OrderThreadAll)
 		}
 	}
-	for i := range x.l.entries {
-		e := &x.l.entries[i]
-		if !x.shown[e.members] {
-			continue
-		}
-		ok, err := x.match(&x.root, e)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			continue
-		}
+	err := x.matching(len(x.l.entries), func(k int) uint32 { return uint32(k) }, func(i uint32) (bool, error) {
 		start := len(arena)
-		if arena, err = x.appendKey(arena, e, sets); err != nil {
-			return nil, err
+		var err error
+		if arena, err = x.appendKey(arena, &x.l.entries[i], sets); err != nil {
+			return false, err
 		}
-		all = append(all, keyed{uint32(i), start, len(arena)})
+		all = append(all, keyed{i, start, len(arena)})
 		if int64(len(arena)+len(all)*24) > x.f.svc.opt.RollMemory/rollShare {
-			return nil, fmt.Errorf("%w: more than %d to sort", ErrLimit, len(all))
+			return false, fmt.Errorf("%w: more than %d to sort", ErrLimit, len(all))
 		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(all, func(a, b keyed) int {
 		if c := slices.Compare(arena[a.at:a.end], arena[b.at:b.end]); c != 0 {
@@ -563,11 +558,15 @@ func (x *querying) window(out *Found) ([]uint32, error) {
 	var list []uint32
 	if q.Anchor.IsZero() && q.Position >= 0 {
 		n := int64(0)
+		if !q.Total {
+			x.left = int(min(q.Position, 1<<20)) + q.Limit
+		}
 		err := x.each(func(i uint32) bool {
 			if n >= q.Position && len(list) < q.Limit {
 				list = append(list, i)
 			}
 			n++
+			x.left--
 			return q.Total || len(list) < q.Limit
 		})
 		out.Position, out.Total = int(q.Position), int(n)

@@ -141,19 +141,26 @@ func (v *View) scan(ctx context.Context, c *Criteria, o SearchOptions, fn func(*
 		var rest []Range
 		err = v.f.read(ctx, func(r *store.Reader) error {
 			s.r = r
-			return v.each(r, ranges, func(seq, uid uint32, id note.ID) (bool, error) {
-				if err := s.look(c, seq, uid, id, fn); err != nil {
+			err := v.each(r, ranges, func(seq, uid uint32, id note.ID) (bool, error) {
+				if err := s.gather(c, seq, uid, id); err != nil {
 					return false, err
 				}
-				if done++; o.Tell == nil || done%16 != 0 {
+				due := false
+				if done++; o.Tell != nil && done%16 == 0 {
+					now := v.f.svc.env.Clock.Now()
+					if due = now.Sub(last) >= o.Every; due {
+						last, rest = now, behind(ranges, uid)
+					}
+				}
+				if !due && len(s.wave) < fulltext.Ahead(s.asked, 0) {
 					return true, nil
 				}
-				if now := v.f.svc.env.Clock.Now(); now.Sub(last) >= o.Every {
-					last, rest = now, behind(ranges, uid)
-					return false, nil
-				}
-				return true, nil
+				return !due, s.evaluate(c, fn)
 			})
+			if err != nil {
+				return err
+			}
+			return s.evaluate(c, fn)
 		})
 		if err == nil && len(rest) > 0 {
 			err = o.Tell(done, max(done, all))
@@ -189,8 +196,8 @@ func (s *search) begin(c *Criteria) (ranges []Range, all uint32, err error) {
 	return ranges, uint32(min(span, uint64(s.v.exists))), err
 }
 
-// look tests one message and calls fn if it matches.
-func (s *search) look(c *Criteria, seq, uid uint32, id note.ID, fn func(*search) error) error {
+// gather adds a message to the wave, unless the index knows that it does not match.
+func (s *search) gather(c *Criteria, seq, uid uint32, id note.ID) error {
 	if s.hopeless(c, id) {
 		return s.ctx.Err()
 	}
@@ -198,13 +205,61 @@ func (s *search) look(c *Criteria, seq, uid uint32, id note.ID, fn func(*search)
 	if err != nil {
 		return ignoreGone(err)
 	}
-	s.m = Message{Seq: seq, UID: uid, ID: id, v: s.v, r: s.r, row: row}
-	s.reset()
-	ok, err := s.match(c)
-	if ok && err == nil {
-		err = fn(s)
+	s.wave = append(s.wave, tested{Message: Message{Seq: seq, UID: uid, ID: id, v: s.v, row: row}})
+	return nil
+}
+
+// tested is a message with the result of its test.
+type tested struct {
+	Message
+	ok  bool
+	err error
+}
+
+// evaluate tests the messages of the wave and calls fn for those that match. It tests a single one itself, and several
+// on all processors that are free.
+func (s *search) evaluate(c *Criteria, fn func(*search) error) error {
+	wave := s.wave
+	s.wave = s.wave[:0]
+	if len(wave) == 1 {
+		wave[0].test(s, s.r, c)
+	} else if err := s.v.f.svc.fullText().Each(s.ctx, s.r, len(wave), func(r *store.Reader, i int) {
+		one := *s
+		wave[i].beside = true
+		wave[i].test(&one, r, c)
+	}); err != nil {
+		return err
 	}
-	return errors.Join(err, s.ctx.Err())
+	for i := range wave {
+		t := &wave[i]
+		t.beside = false
+		if t.err != nil {
+			return t.err
+		}
+		if t.ok {
+			s.move(t.Message, s.r)
+			if err := fn(s); err != nil {
+				return err
+			}
+		}
+	}
+	return s.ctx.Err()
+}
+
+// test tests the message with s, which may be used by another goroutine than the one that gathered it.
+func (t *tested) test(s *search, r *store.Reader, c *Criteria) {
+	s.move(t.Message, r)
+	t.ok, t.err = s.match(c)
+}
+
+// move makes m the current message, read by r.
+func (s *search) move(m Message, r *store.Reader) {
+	if s.m.ID == m.ID && s.r == r { // keep what the test has read of it
+		return
+	}
+	s.r, s.m = r, m
+	s.m.r = r
+	s.reset()
 }
 
 // found returns the current message as a Match.
@@ -219,6 +274,9 @@ type search struct {
 	now   time.Time // start of the search, for TestOlder and TestYounger
 	sets  map[*Criteria][]Range
 	texts map[*Criteria]*textTest
+	// wave holds the messages that are tested together. asked counts the texts that were read one by one.
+	wave  []tested
+	asked int
 
 	m        Message
 	envelope *mime.Envelope
@@ -542,14 +600,19 @@ func (s *search) matchNode(c *Criteria, t *textTest, n *query.Node) (bool, error
 		}
 		return true, nil
 	}
-	switch answer := t.on(n.Text, s.m.ID); {
-	case answer == fulltext.No:
+	switch t.on(n.Text, s.m.ID) {
+	case fulltext.No:
 		return false, nil
-	case c.Test == TestHeader: // the index knows the words of the header, but not their fields
+	case fulltext.Yes:
+		if c.Test != TestHeader { // the index knows the words of the header, but not their fields
+			return true, nil
+		}
+	}
+	s.asked++
+	switch c.Test {
+	case TestHeader:
 		return s.matchHeader(c.Name, c.Text, n.Text)
-	case answer == fulltext.Yes:
-		return true, nil
-	case c.Test == TestBody || c.Test == TestText:
+	case TestBody, TestText:
 		if s.looked == nil {
 			s.looked = s.v.f.svc.fullText().Look(s.ctx, s.r, s.m.ID, s.m.row)
 		}

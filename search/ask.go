@@ -90,6 +90,8 @@ type asking struct {
 	known, attached IDs
 	list            candidates
 	n               int
+	// read counts the texts that were read one by one.
+	read int
 }
 
 // candidate is a note that may match.
@@ -136,7 +138,7 @@ func (s *Service) ask(ctx context.Context, person note.UNID, r *store.Reader, x 
 		}
 		if v != nil {
 			defer func() { err = errors.Join(err, v.Close()) }()
-			a.f = &finder{v: v}
+			a.f = &finder{s: s, ctx: ctx, v: v}
 			a.f.begin()
 			if err := a.f.behindOf(r); err != nil {
 				return out, err
@@ -162,23 +164,61 @@ func (s *Service) ask(ctx context.Context, person note.UNID, r *store.Reader, x 
 // hits checks the candidates in order, until there are as many hits as requested.
 func (a *asking) hits(out *Result) error {
 	heap.Init(&a.list)
+	var wave []checked
 	for len(a.list) > 0 {
-		c := heap.Pop(&a.list).(candidate)
-		ok, err := a.hit(c.id)
-		if err != nil {
+		wave = a.next(wave[:0], out)
+		if err := a.check(wave); err != nil {
 			return err
 		}
-		if !ok {
-			continue
-		}
-		out.Total++
-		if wanted := a.q.Limit == 0 || len(out.Hits) < a.q.Limit; out.Total > a.q.Offset && wanted {
-			out.Hits = append(out.Hits, Hit{c.id, c.date, c.score})
-		} else if !wanted && !a.q.Total {
-			break
+		for i := range wave {
+			c := &wave[i]
+			if c.err != nil {
+				return c.err
+			}
+			if !c.ok {
+				continue
+			}
+			if out.Total++; out.Total > a.q.Offset && (a.q.Limit == 0 || len(out.Hits) < a.q.Limit) {
+				out.Hits = append(out.Hits, Hit{c.id, c.date, c.score})
+			}
+			if !a.q.Total && a.q.Limit > 0 && len(out.Hits) == a.q.Limit {
+				return nil
+			}
 		}
 	}
 	return nil
+}
+
+// checked is a candidate with the result of its check.
+type checked struct {
+	candidate
+	ok  bool
+	err error
+}
+
+// next appends the candidates to check next to wave.
+func (a *asking) next(wave []checked, out *Result) []checked {
+	wanted := 0
+	if a.q.Limit > 0 && !a.q.Total {
+		wanted = a.q.Offset + a.q.Limit - out.Total
+	}
+	for n := Ahead(a.read, wanted); n > 0 && len(a.list) > 0; n-- {
+		wave = append(wave, checked{candidate: heap.Pop(&a.list).(candidate)})
+	}
+	return wave
+}
+
+// check checks candidates, several ones on all processors that are free.
+func (a *asking) check(wave []checked) error {
+	if len(wave) == 1 {
+		wave[0].ok, wave[0].err = a.hit(wave[0].id)
+		return nil
+	}
+	return a.s.Each(a.ctx, a.r, len(wave), func(r *store.Reader, i int) {
+		b := *a
+		b.r = r
+		wave[i].ok, wave[i].err = b.hit(wave[i].id)
+	})
 }
 
 // find looks up the folders that a query names.
@@ -435,6 +475,7 @@ func (a *asking) passes(n *query.Node, l *Look) (bool, error) {
 		case No:
 			return false, nil
 		}
+		a.read++
 		ok, err := l.Passes(n.Text)
 		return ok, ignoreBad(err)
 	case query.OpAttachment:

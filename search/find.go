@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"doublet/note"
 	"doublet/search/index"
@@ -85,7 +88,7 @@ func (s *Service) Find(ctx context.Context, r *store.Reader, tests []*query.Text
 		if v == nil || err != nil {
 			return err
 		}
-		f := finder{v: v}
+		f := finder{s: s, ctx: ctx, v: v}
 		f.begin()
 		err = f.behindOf(r)
 		s.reads(r, v.Build.Upto)
@@ -109,7 +112,9 @@ func (s *Service) Find(ctx context.Context, r *store.Reader, tests []*query.Text
 
 // finder computes verdicts from one view of the index.
 type finder struct {
-	v *index.View
+	s   *Service // may be nil
+	ctx context.Context
+	v   *index.View
 	// behind holds notes that changed after the index read them, late those whose attachments it has not read, and cut
 	// those with a word that the index has shortened to its term.
 	behind, late, cut IDs
@@ -222,19 +227,8 @@ func (f *finder) verdict(t *query.Text) (*Verdict, error) {
 func (f *finder) group(t *query.Text, g query.Group, found, yes *IDs) error {
 	parts := f.v.Parts()
 	marks := make([]partMarks, len(parts))
-	for _, p := range g {
-		err := f.v.Search(p, func(part int, list *index.Postings) (bool, error) {
-			m := &marks[part]
-			if m.sure == nil {
-				n := (len(parts[part].Docs.Notes) + 63) / 64
-				m.sure, m.others = make([]uint64, n), make([]uint64, n)
-			}
-			list.Mark(uint16(t.Fields), m.sure, m.others)
-			return true, nil
-		})
-		if err != nil {
-			return err
-		}
+	if err := f.mark(t, g, marks); err != nil {
+		return err
 	}
 	sure, others := t.Decides(true), t.Decides(false)
 	for i, m := range marks {
@@ -255,3 +249,47 @@ func (f *finder) group(t *query.Text, g query.Group, found, yes *IDs) error {
 
 // partMarks holds documents of a part: those with a word whose code is Sure, and those with one whose code is not.
 type partMarks struct{ sure, others []uint64 }
+
+// mark marks the documents with a word that fits one of the patterns. Where whole dictionaries are searched, the parts
+// are searched on all processors that are free.
+func (f *finder) mark(t *query.Text, g query.Group, marks []partMarks) error {
+	var next atomic.Int64
+	search := func(v *index.View) error {
+		for f.ctx.Err() == nil {
+			part := int(next.Add(1)) - 1
+			if part >= len(marks) {
+				return nil
+			}
+			n := (len(v.Parts()[part].Docs.Notes) + 63) / 64
+			m := partMarks{make([]uint64, n), make([]uint64, n)}
+			for _, p := range g {
+				if err := v.SearchPart(part, p, func(_ int, list *index.Postings) (bool, error) {
+					list.Mark(uint16(t.Fields), m.sure, m.others)
+					return true, nil
+				}); err != nil {
+					return err
+				}
+			}
+			marks[part] = m
+		}
+		return f.ctx.Err()
+	}
+	most := 1
+	if slices.ContainsFunc(g, func(p index.Pattern) bool { return p.Scans() }) {
+		most = len(marks)
+	}
+	var mu sync.Mutex
+	var errs error
+	f.s.share(most, func(helper bool) {
+		var err error
+		if helper {
+			err = f.v.Beside(search)
+		} else {
+			err = search(f.v)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		errs = errors.Join(errs, err)
+	})
+	return errs
+}

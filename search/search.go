@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -92,6 +93,7 @@ type Service struct {
 	passed  chan struct{}
 	lag     lagging
 	extract chan struct{} // limits how many queries read attachments at the same time
+	helpers chan struct{} // limits how many goroutines help queries, see Each
 	bad     chan error    // the reason why the current index is to be discarded
 }
 
@@ -100,8 +102,9 @@ func New(s *store.Store, e *env.Env, o Options) *Service {
 	o.fill()
 	svc := &Service{
 		env: e, store: s, opt: o, log: e.Log, kick: make(chan struct{}, 1), passed: make(chan struct{}),
-		extract: make(chan struct{}, 2), asked: map[note.DatabaseID]bool{},
-		bad: make(chan error, 1),
+		extract: make(chan struct{}, 2), helpers: make(chan struct{}, min(runtime.GOMAXPROCS(0)-1, helpersMax)),
+		asked: map[note.DatabaseID]bool{},
+		bad:   make(chan error, 1),
 	}
 	if svc.log == nil {
 		svc.log = slog.New(slog.DiscardHandler)

@@ -9,7 +9,7 @@ type Stats = *stat.Tree
 type counters struct {
 	notes, text, attachments  *stat.Counter
 	encrypted, broken, beyond *stat.Counter
-	queries, looked           *stat.Counter
+	queries, looked, helped   *stat.Counter
 	failed, remade            *stat.Counter
 	segments, merged          *stat.Counter
 	query                     *stat.Histogram
@@ -27,6 +27,8 @@ func (c *counters) init(s *Service, t Stats) {
 	c.beyond = t.Counter("FullText.Skipped.Beyond", "texts that were cut, or left out, because they go beyond a limit")
 	c.queries = t.Counter("FullText.Queries", "queries that the index was asked")
 	c.looked = t.Counter("FullText.Queries.Looked", "texts that were read because the index could not decide")
+	c.helped = t.Counter("FullText.Queries.Helped",
+		"times that a query had a processor more to read texts on")
 	c.failed = t.Counter("FullText.Queries.Failed",
 		"queries that the index could not answer, and that were answered without it")
 	c.remade = t.Counter("FullText.Index.Remade", "damaged indexes that were built again")

@@ -106,7 +106,7 @@ func TestVerdicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer v.Close()
-	fd := finder{v: v}
+	fd := finder{ctx: t.Context(), v: v}
 	fd.begin()
 	for _, c := range []struct {
 		q   *query.Text
@@ -131,7 +131,7 @@ func checkVerdicts(t *testing.T, x *index.Index, db note.DatabaseID, g *asks, do
 		t.Fatal(v, err)
 	}
 	defer v.Close()
-	fd := finder{v: v}
+	fd := finder{ctx: t.Context(), v: v}
 	fd.begin()
 	n := len(docs)
 	tests := []*query.Text{

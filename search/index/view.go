@@ -84,15 +84,26 @@ func (v *View) open() (bool, error) {
 
 // Close closes the view.
 func (v *View) Close() error {
+	err := errors.Join(v.closeIterators(), v.snap.Close())
+	v.x.leave()
+	return engineError(err)
+}
+
+func (v *View) closeIterators() error {
 	var errs []error
 	for _, it := range []*pebble.Iterator{v.terms, v.posts} {
 		if it != nil {
 			errs = append(errs, it.Close())
 		}
 	}
-	errs = append(errs, v.snap.Close())
-	v.x.leave()
-	return engineError(errors.Join(errs...))
+	return errors.Join(errs...)
+}
+
+// Beside calls fn with a view of the same, for another goroutine. v must not be closed before.
+func (v *View) Beside(fn func(*View) error) error {
+	b := &View{x: v.x, db: v.db, snap: v.snap, Build: v.Build, Cursor: v.Cursor, parts: v.parts, late: v.late}
+	err := fn(b)
+	return errors.Join(err, engineError(b.closeIterators()))
 }
 
 // iterate opens an iterator over the rows with a prefix.
@@ -292,6 +303,12 @@ func (v *View) Search(p Pattern, fn func(part int, list *Postings) (more bool, e
 	return nil
 }
 
+// SearchPart is Search in one part.
+func (v *View) SearchPart(part int, p Pattern, fn func(part int, list *Postings) (more bool, err error)) error {
+	_, err := v.searchPart(part, &p, fn)
+	return err
+}
+
 func (v *View) searchPart(part int, p *Pattern, fn func(int, *Postings) (bool, error)) (bool, error) {
 	at := &v.parts[part]
 	if at.seg == 0 {
@@ -338,7 +355,7 @@ func (v *View) searchSegment(part int, at *Part, p *Pattern, fn func(int, *Posti
 		if err != nil {
 			return false, engineError(err)
 		}
-		if p.scans() && !mayHold(row, p.Text) {
+		if p.Scans() && !mayHold(row, p.Text) {
 			continue
 		}
 		b.begin(row)
@@ -353,12 +370,12 @@ func (v *View) searchSegment(part int, at *Part, p *Pattern, fn func(int, *Posti
 	return true, engineError(v.terms.Error())
 }
 
-// scans reports whether terms anywhere in the dictionary can fit the pattern.
-func (p *Pattern) scans() bool { return p.How == Infix || p.How == Suffix }
+// Scans reports whether terms anywhere in a dictionary can fit the pattern, so that all of it is searched.
+func (p *Pattern) Scans() bool { return p.How == Infix || p.How == Suffix }
 
 // seekTerms moves to the first dictionary block that may contain matching terms.
 func (v *View) seekTerms(prefix []byte, p *Pattern) bool {
-	if !p.scans() {
+	if !p.Scans() {
 		// Start at the last block whose first term is not after the text.
 		v.scratch = append(append(append(v.scratch[:0], prefix...), p.Text...), 0)
 		if v.terms.SeekLT(v.scratch) && bytes.HasPrefix(v.terms.Key(), prefix) {
@@ -374,7 +391,7 @@ func (b *blockReader) search(part int, p *Pattern,
 	fn func(int, *Postings) (bool, error)) (more, ended bool, err error) {
 	for b.next() {
 		if !b.fits(p) {
-			if !p.scans() && string(b.term) > p.Text {
+			if !p.Scans() && string(b.term) > p.Text {
 				return true, true, nil
 			}
 			continue
