@@ -33,7 +33,6 @@ func (a *analysed) size() int { return len(a.coded) + 4*len(a.pairs) }
 type analyser struct {
 	terms intern.Table
 	list  []gathered // by number
-	arena []byte     // the terms
 	pairs []index.Pair
 	scan  words.Scanner
 	// begin and sorted are the work space of sortPairs.
@@ -52,8 +51,8 @@ type gathered struct {
 	count  int32
 }
 
-// arenaMax limits the memory of terms that an analyser keeps between documents, in bytes.
-const arenaMax = 1 << 20
+// wordsMax is the number of words of a document from which an analyser keeps no memory for the next one.
+const wordsMax = 1 << 17
 
 func newAnalyser() *analyser { return &analyser{} }
 
@@ -84,7 +83,7 @@ func (a *analyser) document(d *text.Document) *analysed {
 			last = hash
 		}
 	}
-	out.coded, out.count = make([]byte, 0, len(a.arena)+3*len(a.list)), len(a.list)
+	out.coded, out.count = make([]byte, 0, a.terms.Bytes()+3*len(a.list)), len(a.list)
 	for i := range a.list {
 		g := &a.list[i]
 		out.coded = index.AppendTerm(out.coded, a.terms.Text(i), index.MakeCode(g.fields, g.sure, int(g.count)))
@@ -133,19 +132,16 @@ func (a *analyser) sortPairs() []index.Pair {
 
 func (a *analyser) reset() {
 	a.terms.Reset()
-	if cap(a.arena) > arenaMax {
-		a.arena, a.list, a.pairs, a.sorted = nil, nil, nil, nil
+	if cap(a.pairs) > wordsMax || cap(a.list) > wordsMax {
+		a.list, a.pairs, a.sorted = nil, nil, nil
 	}
-	a.arena, a.list, a.pairs = a.arena[:0], a.list[:0], a.pairs[:0]
+	a.list, a.pairs = a.list[:0], a.pairs[:0]
 }
 
 // add adds an occurrence of a term and returns the term's hash.
 func (a *analyser) add(term []byte, field uint16, sure bool) uint64 {
 	n, isNew := a.terms.Number(term)
 	if isNew {
-		at := len(a.arena)
-		a.arena = append(a.arena, term...)
-		a.terms.Keep(n, a.arena[at:])
 		hash := index.HashTerm(term)
 		a.list = append(a.list, gathered{hash, field, sure, 1})
 		return hash

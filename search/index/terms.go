@@ -10,7 +10,7 @@ import (
 
 // terms collects the postings of pieces by their terms, for a segment.
 type terms struct {
-	numbers intern.Table // the terms, which alias the pieces
+	numbers intern.Table // the terms
 	counts  []int32      // of postings, by number
 	came    []listed
 }

@@ -6,10 +6,11 @@ import (
 	"hash/maphash"
 )
 
-// Limits of the memory that a Table keeps when it is reset, in slots.
+// Limits of the memory that a Table keeps when it is reset: slots, and bytes of strings.
 const (
-	least = 1 << 10
-	most  = 1 << 16
+	least     = 1 << 10
+	most      = 1 << 16
+	mostBytes = 1 << 20
 )
 
 // Table numbers byte strings from 0 in the order in which they first came. The zero Table is empty. It is used by one
@@ -17,17 +18,18 @@ const (
 type Table struct {
 	slots []int32 // number + 1, by hash
 	list  []entry
+	bytes []byte // the strings, one after another
 }
 
+// entry has no pointers, so that the garbage collector has nothing to do with the many of a list.
 type entry struct {
-	hash uint64
-	text []byte
+	hash    uint64
+	at, end uint32 // in bytes
 }
 
 var seed = maphash.MakeSeed()
 
-// Number returns the number of a string. If isNew is set, the table aliases text from now on: the caller does not
-// change it, or replaces it with Keep.
+// Number returns the number of a string. isNew is set if it came for the first time.
 func (t *Table) Number(text []byte) (n int, isNew bool) {
 	if 2*len(t.list) >= len(t.slots) {
 		t.grow()
@@ -37,11 +39,13 @@ func (t *Table) Number(text []byte) (n int, isNew bool) {
 	for slot := h & mask; ; slot = (slot + 1) & mask {
 		n := int(t.slots[slot]) - 1
 		if n < 0 {
-			t.list = append(t.list, entry{h, text})
+			at := len(t.bytes)
+			t.bytes = append(t.bytes, text...)
+			t.list = append(t.list, entry{h, uint32(at), uint32(len(t.bytes))})
 			t.slots[slot] = int32(len(t.list))
 			return len(t.list) - 1, true
 		}
-		if e := &t.list[n]; e.hash == h && bytes.Equal(e.text, text) {
+		if e := &t.list[n]; e.hash == h && bytes.Equal(t.bytes[e.at:e.end], text) {
 			return n, false
 		}
 	}
@@ -59,22 +63,24 @@ func (t *Table) grow() {
 	}
 }
 
-// Keep replaces the bytes of a string by equal ones.
-func (t *Table) Keep(n int, text []byte) { t.list[n].text = text }
-
-// Text returns the string of a number.
-func (t *Table) Text(n int) []byte { return t.list[n].text }
+// Text returns the string of a number. It is valid until Reset.
+func (t *Table) Text(n int) []byte {
+	e := &t.list[n]
+	return t.bytes[e.at:e.end:e.end]
+}
 
 // Len returns the number of strings.
 func (t *Table) Len() int { return len(t.list) }
 
+// Bytes returns the length of all strings together.
+func (t *Table) Bytes() int { return len(t.bytes) }
+
 // Reset makes the table empty. It keeps a bounded part of its memory.
 func (t *Table) Reset() {
-	if len(t.slots) > most {
+	if len(t.slots) > most || cap(t.bytes) > mostBytes {
 		*t = Table{}
 		return
 	}
 	clear(t.slots)
-	clear(t.list)
-	t.list = t.list[:0]
+	t.list, t.bytes = t.list[:0], t.bytes[:0]
 }
