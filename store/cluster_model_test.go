@@ -529,6 +529,16 @@ func (m *clusterModel) verify(home *clusterNode) {
 	}
 }
 
+// list compares the listings of every node with its rows, and puts all members into memory for the next step.
+func (m *clusterModel) list() {
+	for _, x := range m.nodes {
+		if _, err := store.CompareListings(x.s, m.db); err != nil {
+			m.t.Errorf("%s: %v", x.at(), err)
+		}
+		m.must(store.ListAll(x.s, m.db))
+	}
+}
+
 func (m *clusterModel) step() {
 	m.clock.Advance(time.Duration(m.rng.IntN(3000)) * time.Millisecond)
 	switch op := m.rng.IntN(40); {
@@ -577,11 +587,13 @@ func TestClusterModel(t *testing.T) {
 			for range 3 {
 				m.lossy = true
 				for range 150 {
-					if m.step(); t.Failed() {
+					m.step()
+					if m.list(); t.Failed() {
 						return
 					}
 				}
 				home := m.settle()
+				m.list()
 				m.verify(home)
 				if m.compare(); t.Failed() {
 					return

@@ -423,6 +423,12 @@ func (se *settlement) chunk(folder note.ID, uid uint32) (*layout.Chunk, error) {
 	}
 	c := new(layout.Chunk)
 	se.chunks[k] = c
+	if l := se.st.listings.of(folder); l != nil {
+		if i, ok := l.find(k.chunk); ok {
+			*c = l.chunks[i].counts
+		}
+		return c, nil
+	}
 	if t := &se.db.tail; t.valid && t.folder == folder && t.chunk == k.chunk {
 		*c = t.row
 		return c, nil
@@ -682,6 +688,7 @@ func (se *settlement) publish() {
 		return
 	}
 	se.remember()
+	se.st.listings = se.relisted()
 	se.db.cur.Store(se.st)
 	for k, c := range se.chunks {
 		t := &se.db.tail

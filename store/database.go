@@ -22,8 +22,9 @@ type state struct {
 	folders  []*layout.Folder // sorted by note id
 	// peers holds the known other replicas that have not been silent for too long. While there are any, deletion stubs
 	// are kept for them.
-	peers  map[note.ReplicaID]layout.Peer
-	recent recent
+	peers    map[note.ReplicaID]layout.Peer
+	recent   recent
+	listings *listings
 }
 
 func (st *state) folder(id note.ID) *layout.Folder {
@@ -59,6 +60,9 @@ type database struct {
 	// numbered is the sequence up to which no note waits to be numbered, or nil if that is not known.
 	numbered atomic.Pointer[numberedTo]
 
+	// listed is the number of bytes that the database's listings take.
+	listed atomic.Int64
+
 	refs int // guarded by databases.mu
 	used uint64
 	// work counts the uses of the database by or for people. It is kept when the database is closed.
@@ -89,6 +93,7 @@ type databases struct {
 	// most is the largest number of databases that were open; crowded counts those that were closed because too many
 	// were open.
 	most, crowded atomic.Int64
+	listed        listingUse
 }
 
 func (d *databases) init(c *core) error {
@@ -98,6 +103,7 @@ func (d *databases) init(c *core) error {
 	d.open = make(map[note.DatabaseID]*database)
 	d.work = make(map[note.DatabaseID]*atomic.Uint64)
 	d.idle.L = &d.mu
+	d.listed.most = c.opt.CacheSize / listingsOfCache
 	return scan(c.eng, layout.Key(layout.SpaceDatabase), func(k, v []byte) error {
 		if len(k) != 9 || len(v) != 4 {
 			return fmt.Errorf("%w: database list", ErrDamaged)
@@ -204,10 +210,14 @@ func (d *databases) leave() {
 	}
 }
 
+// release ends a use of a database.
 func (d *databases) release(db *database) {
+	d.shedListings(db)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	db.refs--
+	if db.refs--; db.refs == 0 && d.open[db.id] != db {
+		d.listed.forget(db)
+	}
 	if d.busy--; d.busy == 0 {
 		d.idle.Broadcast()
 	}
@@ -226,6 +236,7 @@ func (d *databases) evict() {
 			return
 		}
 		delete(d.open, oldest.id)
+		d.listed.forget(oldest)
 		d.crowded.Add(1)
 	}
 }
@@ -247,7 +258,7 @@ func readState(r pebble.Reader, num uint32) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &state{}
+	st := &state{listings: &listings{}}
 	if st.info, err = layout.ReadInfo(v); err != nil {
 		return nil, fmt.Errorf("%w: info of database %d", ErrDamaged, num)
 	}
@@ -428,7 +439,7 @@ func (cat *catalog) removeDatabase(who note.Who, id note.DatabaseID, may func(*s
 	err = b.Commit(pebble.Sync)
 	gone := *db.cur.Load().info
 	gone.State, gone.Reason = layout.OutOfService, "removed"
-	db.cur.Store(&state{info: &gone})
+	db.cur.Store(&state{info: &gone, listings: &listings{}})
 	db.publish.Unlock()
 	if err != nil {
 		return cat.die(err)

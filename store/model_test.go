@@ -86,6 +86,8 @@ type model struct {
 	encrypted bool
 	// place, if not nil, has copies of segments.
 	place blob.Place
+	// listed, if not 0, is the memory for listings in bytes.
+	listed int64
 }
 
 func options() store.Options {
@@ -121,8 +123,14 @@ func (m *model) open() {
 		copier := func(e *env.Env, keys blob.Keys) store.Copier { return tier.New(e, m.place, keys, 0) }
 		o.Tier = &store.Tier{Copier: copier, Cache: m.rng.Int64N(200 << 10)}
 	}
+	if m.listed > 0 {
+		o.Databases = 2 // both stay open, and so do their listings
+	}
 	m.s, err = store.Open(e, "data", o)
 	m.must(err)
+	if m.listed > 0 {
+		store.LimitListings(m.s, m.listed)
+	}
 }
 
 // evict gives the store a place with copies of segments. It evicts most of them.
@@ -161,7 +169,7 @@ func TestModel(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			m := &model{t: t, f: env.TestRealTime(t), rng: rand.New(rand.NewPCG(seed, 42)), ctx: context.Background(),
-				encrypted: seed == 4}
+				encrypted: seed == 4, listed: []int64{1 << 20, 8 << 10, 1, 0, 64 << 10}[seed]}
 			if seed == 3 {
 				m.evict()
 			}
@@ -177,8 +185,10 @@ func TestModel(t *testing.T) {
 			}
 			for step := range 300 {
 				m.step()
-				if step%5 == 0 {
-					for _, d := range m.dbs {
+				for _, d := range m.dbs {
+					_, err := store.CompareListings(m.s, d.id)
+					m.must(err)
+					if step%5 == 0 {
 						m.compare(d)
 					}
 				}
@@ -665,6 +675,9 @@ func (m *model) compareFolder(r *store.Reader, h *layout.Folder, d *modelDB) {
 	m.must(r.Members(h.Note, 1, note.MaxUID, func(uid uint32, id note.ID) bool {
 		if i >= len(uids) || uid != uids[i] || id != byUID[uid] || uid >= h.UIDNext {
 			t.Fatalf("folder %s: member %d is UID %d, note %d; want %v", h.Name, i, uid, id, uids)
+		}
+		if row, err := r.Note(id); err != nil || len(row.Members) != len(d.notes[id].members) {
+			t.Fatalf("note %d is in %v, want %v: %v", id, row, d.notes[id].members, err)
 		}
 		if rank, err := r.Rank(h.Note, uid); err != nil || int(rank) != i {
 			t.Fatalf("rank of %d is %d, want %d: %v", uid, rank, i, err)

@@ -19,6 +19,14 @@ type snapshot struct {
 	db  *database
 	st  *state
 	eng pebble.Reader
+	// listed is the listing that was used last, and unkept the chunk that was read last for which there was no room.
+	listed *listing
+	unkept struct {
+		chunk   *listedChunk
+		members []*member
+	}
+	// found is the member that was looked up or listed last, if it is in memory. Its row is usually read next.
+	found *member
 }
 
 // rows reads single notes of a snapshot. In an Update it sees the changes of the update. It checks no access rights.
@@ -199,6 +207,15 @@ func (r *rows) note(id note.ID) (*layout.Note, error) {
 		}
 		return t.row, nil
 	}
+	m := r.found
+	if m != nil && m.id != id {
+		m = nil
+	}
+	if m != nil {
+		if n := m.row.Load(); n != nil {
+			return n, nil
+		}
+	}
 	if n := r.st.recent.row(id); n != nil {
 		return n, nil
 	}
@@ -212,10 +229,19 @@ func (r *rows) note(id note.ID) (*layout.Note, error) {
 		}
 		return err
 	})
-	if err == nil {
-		r.last, r.lastID = n, id
+	if err != nil {
+		return nil, err
 	}
-	return n, err
+	r.last, r.lastID = n, id
+	// A commit finds the member by the row's UID. The row of a member that a damaged store lists wrongly is not kept.
+	if use := &r.s.dbs.listed; m != nil && hasUID(n, m.uid) && use.room(r.db) && m.row.CompareAndSwap(nil, n) {
+		use.weigh(r.db, rowWeight(n))
+	}
+	return n, nil
+}
+
+func hasUID(n *layout.Note, uid uint32) bool {
+	return slices.ContainsFunc(n.Members, func(m layout.Membership) bool { return m.UID == uid })
 }
 
 // Find returns the note id of a UNID. A note that was deleted for good causes ErrGrave.

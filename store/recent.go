@@ -38,18 +38,6 @@ func (c *recent) row(id note.ID) *layout.Note {
 	return nil
 }
 
-// member returns the note with a UID in a folder if the note changed recently.
-func (c *recent) member(folder note.ID, uid uint32) (note.ID, bool) {
-	for i := range c.changes {
-		if x := &c.changes[i]; x.row != nil {
-			if m, ok := x.row.Member(folder); ok && m.UID == uid {
-				return x.Note, true
-			}
-		}
-	}
-	return 0, false
-}
-
 // since returns the changes after a MODSEQ. ok is false if changes older than the kept ones are among them.
 func (c *recent) since(mod note.ModSeq) (list []recentChange, ok bool) {
 	if mod < c.floor {

@@ -49,6 +49,16 @@ func (st *storeStats) init(s *Store) {
 		func() float64 { return float64(s.dbs.most.Load()) })
 	t.CounterFunc("Database.DbCache.OvercrowdingRejections", "databases not kept open because too many were",
 		func() float64 { return float64(s.dbs.crowded.Load()) })
+	t.GaugeFunc("Database.FolderCache.Used", "bytes of lists of folders' members and of their rows in memory, at most",
+		func() float64 { return float64(s.dbs.listed.bytes.Load()) })
+	t.GaugeFunc("Database.FolderCache.Maximum", "bytes that these lists may take",
+		func() float64 { return float64(s.dbs.listed.most) })
+	t.CounterFunc("Database.FolderCache.Hits", "uses of 1,024 UIDs of a folder that were in memory",
+		func() float64 { return float64(s.dbs.listed.hits.Load()) })
+	t.CounterFunc("Database.FolderCache.Reads", "uses of 1,024 UIDs of a folder that had to be read",
+		func() float64 { return float64(s.dbs.listed.reads.Load()) })
+	t.CounterFunc("Database.FolderCache.Drops", "databases whose lists were dropped for lack of memory",
+		func() float64 { return float64(s.dbs.listed.drops.Load()) })
 	t.GaugeFunc("Database.Count", "databases", func() float64 {
 		s.dbs.mu.Lock()
 		defer s.dbs.mu.Unlock()
