@@ -279,14 +279,14 @@ func (v *View) markSeen(ctx context.Context, list []marking) error {
 
 // markOne marks a message \Seen if it still has the same UID in the folder.
 func (o *opened) markOne(w *store.Writer, m marking) error {
-	row, err := w.Note(m.id)
+	id, err := w.Member(o.folder, m.uid)
 	if err != nil {
 		return err
 	}
-	if member, ok := row.Member(o.folder); !ok || member.UID != m.uid {
+	if id != m.id {
 		return store.ErrNotFound
 	}
-	return w.SetSeen(m.id, o.f.who.Person, true)
+	return w.SetSeen(id, o.f.who.Person, true)
 }
 
 // tellOwn records that the session has already reported its own change.

@@ -21,8 +21,8 @@ type opened struct {
 }
 
 // knowledge is the set of messages that a session knows. It holds a MODSEQ, a message count and the expunges that may
-// not be announced yet. It holds no array of UIDs: it computes sequence numbers from the folder's counters, so its size
-// does not depend on the folder's.
+// not be announced yet. It holds no array of UIDs: the store has one for all sessions, from which it computes sequence
+// numbers.
 //
 // Invariant: the session knows the live members below uidNext, and the hidden ones. Its sequence numbers count both, in
 // order of UID.
@@ -36,7 +36,6 @@ type knowledge struct {
 	hidden   []uint32    // UIDs expunged but not announced, ascending
 	pending  note.ModSeq // lowest MODSEQ of the expunges in hidden
 	synced   note.ModSeq // expunges up to here are in hidden or were announced
-	near     anchor
 }
 
 // View is one session's view of one folder: its knowledge, and the commands of a client on it. It is not safe for
@@ -387,7 +386,7 @@ func (k *knowledge) sweepPositions(r *store.Reader, pos []uint32) error {
 
 func (v *View) tell(r *store.Reader, changed []flagChange, e Events) error {
 	for _, c := range changed {
-		live, err := v.rank(r, c.uid)
+		live, err := r.Rank(v.folder, c.uid)
 		if err != nil {
 			return err
 		}
@@ -488,9 +487,6 @@ func (k *knowledge) uidRange(r *store.Reader, g Range, byUID bool, pos []uint32)
 			return g, false, err
 		}
 	}
-	if h, err := r.Folder(k.folder); err == nil && len(k.hidden) == 0 {
-		k.near = anchor{h.UIDNext, h.Total, lo, g.Start - 1}
-	}
 	return Range{lo, hi}, true, nil
 }
 
@@ -569,13 +565,13 @@ func (k *knowledge) members(r *store.Reader, ranges []Range, fn func(uid uint32,
 func (k *knowledge) each(r *store.Reader, ranges []Range, fn func(seq, uid uint32, id note.ID) (bool, error)) error {
 	var live, last uint32
 	next := 0 // index of the range after the current one; within a range, sequence numbers are consecutive
-	err := k.members(r, ranges, func(uid uint32, id note.ID) (bool, error) {
+	return k.members(r, ranges, func(uid uint32, id note.ID) (bool, error) {
 		if last == 0 || next < len(ranges) && uid >= ranges[next].Start {
 			for next < len(ranges) && uid >= ranges[next].Start {
 				next++
 			}
 			var err error
-			if live, err = k.rank(r, uid); err != nil {
+			if live, err = r.Rank(k.folder, uid); err != nil {
 				return false, err
 			}
 		}
@@ -585,48 +581,6 @@ func (k *knowledge) each(r *store.Reader, ranges []Range, fn func(seq, uid uint3
 		last = uid
 		return fn(seq, uid, id)
 	})
-	if last != 0 {
-		k.near.uid, k.near.rank = last, live-1
-	}
-	return err
-}
-
-// anchor caches the rank of a UID. It is valid while the folder has the same UIDNEXT (no message was added) and the
-// same total (none was removed).
-type anchor struct {
-	uidNext, total uint32
-	uid, rank      uint32
-}
-
-// nearby is the largest distance from the anchor, in UIDs, at which walking is cheaper than counting chunks.
-const nearby = 256
-
-// rank returns the number of live members below a UID. It walks from the anchor if that is near, because sessions often
-// read neighbouring messages.
-func (k *knowledge) rank(r *store.Reader, uid uint32) (uint32, error) {
-	h, err := r.Folder(k.folder)
-	if err != nil {
-		return 0, err
-	}
-	a := &k.near
-	if a.uid == 0 || a.uidNext != h.UIDNext || a.total != h.Total || max(uid, a.uid)-min(uid, a.uid) > nearby {
-		rank, err := r.Rank(k.folder, uid)
-		*a = anchor{h.UIDNext, h.Total, uid, rank}
-		return rank, err
-	}
-	if uid == a.uid {
-		return a.rank, nil
-	}
-	between := uint32(0)
-	err = r.Members(k.folder, min(uid, a.uid), max(uid, a.uid)-1, func(uint32, note.ID) bool {
-		between++
-		return true
-	})
-	if uid < a.uid {
-		between = -between
-	}
-	a.uid, a.rank = uid, a.rank+between
-	return a.rank, err
 }
 
 // appendUID adds a UID above all others to a set.
