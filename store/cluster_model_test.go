@@ -563,16 +563,19 @@ func TestClusterModel(t *testing.T) {
 	t.Parallel()
 	runs := slices.Clone(clusterFinds)
 	for seed := range uint64(clusterSeeds) {
-		runs = append(runs, clusterRun{seed, clusterTroubles, false})
+		runs = append(runs, clusterRun{seed: seed, troubles: clusterTroubles, keyed: seed%4 == 3})
 	}
 	for seed := range uint64(clusterEncrypted) {
-		runs = append(runs, clusterRun{seed, clusterTroubles, true})
+		runs = append(runs, clusterRun{seed: seed, troubles: clusterTroubles, encrypted: true})
 	}
 	for _, run := range runs {
 		seed := run.seed
 		name := fmt.Sprintf("seed %d of %d troubles", seed, run.troubles)
 		if run.encrypted {
 			name += ", encrypted"
+		}
+		if run.keyed {
+			name += ", keys"
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -587,6 +590,9 @@ func TestClusterModel(t *testing.T) {
 			for range 3 {
 				m.lossy = true
 				for range 150 {
+					if run.keyed && m.rng.IntN(20) == 0 {
+						m.rekey(m.node())
+					}
 					m.step()
 					if m.list(); t.Failed() {
 						return
@@ -617,10 +623,10 @@ const (
 type clusterRun struct {
 	seed     uint64
 	troubles int // the number of kinds of trouble
-	// encrypted encrypts the files of each node.
-	encrypted bool
+	// encrypted encrypts the files of each node. keyed gives replicas keys of their own, and takes them away.
+	encrypted, keyed bool
 }
 
 // clusterFinds lists runs that have found bugs.
-var clusterFinds = []clusterRun{{118, 8, false}, {257, 8, false}, {1204, 9, false}, {164, 9, false}, {1133, 9, false},
-	{122, 9, false}}
+var clusterFinds = []clusterRun{{seed: 118, troubles: 8}, {seed: 257, troubles: 8}, {seed: 1204, troubles: 9},
+	{seed: 164, troubles: 9}, {seed: 1133, troubles: 9}, {seed: 122, troubles: 9}}

@@ -16,7 +16,10 @@ type settlement struct {
 	*Writer
 	chunks  map[chunkKey]*layout.Chunk
 	members []memberRow
-	entries []entry // rows of indexes
+	entries []entry    // rows of indexes
+	key     *sealKey   // of the database, if it has one of its own
+	kept    []*Message // attachments that the update adds, in the form of the database
+	brought []*Message // those of them that only this update has pinned
 }
 
 type chunkKey struct {
@@ -36,6 +39,9 @@ type memberRow struct {
 // folder heads, the counters of chunks and the sizes of the database. settle may read and may fail; write only encodes
 // the result.
 func (se *settlement) settle() error {
+	if err := se.settleKey(); err != nil {
+		return err
+	}
 	if se.numbers {
 		if err := se.numberAll(); err != nil {
 			return err
@@ -498,13 +504,14 @@ func (se *settlement) writeNote(b *pebble.Batch, t *txNote, seq uint64) {
 	}
 	set(b, layout.NoteKey(db, layout.KindNote, t.id), layout.AppendNote(nil, t.row))
 	if t.content != nil {
-		set(b, layout.NoteKey(db, layout.KindContent, t.id), layout.AppendContentRow(nil, t.content))
+		key := layout.NoteKey(db, layout.KindContent, t.id)
+		set(b, key, se.key.sealContent(se.s.env, key, layout.AppendContentRow(nil, t.content), &t.content.Content))
 	}
 	for rev, c := range t.leaves {
-		if c == nil {
-			del(b, layout.LeafKey(db, t.id, rev))
+		if key := layout.LeafKey(db, t.id, rev); c == nil {
+			del(b, key)
 		} else {
-			set(b, layout.LeafKey(db, t.id, rev), note.AppendContent(nil, c))
+			set(b, key, se.key.sealContent(se.s.env, key, note.AppendContent(nil, c), c))
 		}
 	}
 	set(b, layout.IDKey(db, layout.KindSequence, seq), layout.UNIDRow(t.id))
@@ -550,7 +557,7 @@ func (se *settlement) writeReferences(b *pebble.Batch, t *txNote) {
 		}
 	}
 	for d := range t.wasNamed {
-		if !t.named[d] {
+		if _, ok := t.named[d]; !ok {
 			del(b, layout.ObjectByNote(d, se.db.num, t.id))
 			set(b, layout.SweepObject(d), nil)
 		}
@@ -665,21 +672,24 @@ func (se *settlement) writeHeads(b *pebble.Batch) {
 
 // writeObjects encodes the locations of objects that the update's messages and attachments have added.
 func (se *settlement) writeObjects(b *pebble.Batch) {
-	for _, o := range se.objects {
-		for _, p := range o.m.objects {
+	for _, m := range se.kept {
+		for _, p := range m.objects {
 			if p.isNew {
-				set(b, layout.Key(layout.SpaceObject, p.digest[:]), p.loc.Append(nil))
-				if !se.namesObject(p.digest) {
-					set(b, layout.SweepObject(p.digest), nil)
+				set(b, layout.Key(layout.SpaceObject, p.name[:]), p.loc.Append(nil))
+				if !se.namesObject(p.name) {
+					set(b, layout.SweepObject(p.name), nil)
 				}
 			}
 		}
 	}
 }
 
-// namesObject reports whether a note of the update references an object.
-func (se *settlement) namesObject(d note.Digest) bool {
-	return slices.ContainsFunc(se.order, func(id note.ID) bool { return se.dirty[id].named[d] })
+// namesObject reports whether a note of the update references an object, by its name.
+func (se *settlement) namesObject(name note.Digest) bool {
+	return slices.ContainsFunc(se.order, func(id note.ID) bool {
+		_, ok := se.dirty[id].named[name]
+		return ok
+	})
 }
 
 // publish makes the new state visible to readers. The caller holds db.publish.

@@ -312,6 +312,8 @@ type Create struct {
 type catalog struct {
 	*core
 	infos infoWatchers
+	// keying is held while a database gets, loses or changes its key.
+	keying sync.Mutex
 }
 
 // CreateDatabase creates a database durably. Only the server itself may call it.

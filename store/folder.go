@@ -672,5 +672,5 @@ func (w *Writer) CopyNote(from *Writer, id, folder note.ID, unid note.UNID) (not
 	if src := from.dirty[id]; src != nil {
 		t.message = src.message
 	}
-	return copied, nil
+	return copied, w.settlement.adopt(t)
 }

@@ -29,7 +29,7 @@ func (t *tiers) read(loc object.Location, d note.Digest, off, n int64, dst []byt
 	if _, ok := t.spare(loc.Segment); !ok {
 		return nil, object.ErrNotFound
 	}
-	out, err := t.obj.Eviction.ReadCopy(loc, object.Digest(d), off, n, dst)
+	out, _, err := t.obj.Eviction.ReadCopy(loc, object.Digest(d), off, n, dst)
 	if err != nil {
 		return nil, err
 	}

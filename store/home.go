@@ -119,7 +119,7 @@ func (cat *catalog) CreateReplica(who note.Who, of layout.Info, slot uint8) erro
 	case of.ID == 0 || of.Mod == 0:
 		return fmt.Errorf("%w: %s", ErrNotShared, of.Title)
 	}
-	info := of
+	info := *of.Sent()
 	info.State, info.Reason = layout.InService, ""
 	// Away is set because an earlier owner of the slot may have assigned numbers under it.
 	return cat.create(creation{info: &info, ledger: note.Ledger{Shared: true, Slot: slot, Away: true}})

@@ -11,6 +11,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
+// maxIndex is the highest number of an index.
+const maxIndex = 255
+
 // Index is a set of sorted keys that are computed from each note's content and updated in the same batch as the note.
 // So it always matches what was committed. It is declared when the store is opened. Keys must be a pure function of its
 // arguments.
@@ -92,9 +95,9 @@ func (se *settlement) loadBefore(t *txNote) error {
 	if t.before != nil {
 		return nil
 	}
-	v, err := getValue(se.eng, layout.NoteKey(se.db.num, layout.KindContent, t.id))
+	c, err := se.storedContent(t.id)
 	if err == nil {
-		t.before, err = layout.ReadContentRow(v)
+		t.before = c
 	}
 	return err
 }

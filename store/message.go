@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -33,15 +34,20 @@ type Message struct {
 	Size   uint64
 
 	s       *objects
+	key     *sealKey      // of the databases that this form is for: see form
 	recipe  note.RecipeID // 0 until the recipe row is in a batch
-	row     []byte
+	row     []byte        // the recipe, not sealed
 	objects []pinned
+	// forms are the message for databases with other keys. They have the same pins, and no forms.
+	forms  []*Message
+	making sync.Mutex // guards forms
 }
 
+// pinned is an object of a message, by its name.
 type pinned struct {
-	digest note.Digest
-	loc    object.Location
-	isNew  bool
+	name  note.Digest
+	loc   object.Location
+	isNew bool
 }
 
 // The steps of a recipe.
@@ -67,7 +73,11 @@ type objects struct {
 
 // Prepare prepares a message for storing. leaves are its large parts as found by mime.SplitLeaves. Prepare needs no
 // lock. What it writes is garbage until an update references it. The caller must call Release.
-func (o *objects) Prepare(ctx context.Context, raw []byte, leaves []mime.LeafSpan) (*Message, error) {
+//
+// For databases with keys of their own the message is stored apart. So the caller names the databases that it is for,
+// if it knows them: then nothing is stored for others. The message can be used in all databases.
+func (o *objects) Prepare(ctx context.Context, raw []byte, leaves []mime.LeafSpan,
+	ids ...note.DatabaseID) (*Message, error) {
 	if err := errors.Join(ctx.Err(), o.alive(), o.space.admit()); err != nil {
 		return nil, err
 	}
@@ -76,25 +86,26 @@ func (o *objects) Prepare(ctx context.Context, raw []byte, leaves []mime.LeafSpa
 	}
 	defer o.dbs.leave()
 	m := &Message{s: o, Size: uint64(len(raw))}
+	keys := o.keysOf(ids)
 	var err error
-	if len(raw) < digestApart {
-		err = m.prepare(ctx, raw, leaves)
+	if len(raw) < digestApart || len(keys) > 1 {
+		m.Digest = sha256.Sum256(raw)
+		err = m.prepare(keys, func(f *Message) error {
+			if err := f.find(); err != nil || f.recipe != 0 {
+				return err
+			}
+			return f.build(ctx, raw, leaves)
+		})
 	} else {
-		err = m.prepareLarge(ctx, raw, leaves)
+		m.key = keys[0]
+		if err = m.prepareLarge(ctx, raw, leaves); err != nil {
+			m.Release()
+		}
 	}
 	if err != nil {
-		m.Release()
 		return nil, err
 	}
 	return m, nil
-}
-
-func (m *Message) prepare(ctx context.Context, raw []byte, leaves []mime.LeafSpan) error {
-	m.named(sha256.Sum256(raw))
-	if err := m.find(); err != nil || m.recipe != 0 {
-		return err
-	}
-	return m.build(ctx, raw, leaves)
 }
 
 // digestApart is the size in bytes from which prepareLarge is faster than prepare.
@@ -117,12 +128,13 @@ func (m *Message) prepareLarge(ctx context.Context, raw []byte, leaves []mime.Le
 // named sets the digest of the message, and pins it.
 func (m *Message) named(d note.Digest) {
 	m.Digest = d
-	m.s.pins.pin(d)
+	m.s.pins.pin(m.key.name(d))
 }
 
 // find looks for a stored recipe of the same bytes.
 func (m *Message) find() error {
-	v, err := getValue(m.s.eng, layout.Key(layout.SpaceRecipeHash, m.Digest[:]))
+	name := m.key.name(m.Digest)
+	v, err := getValue(m.s.eng, layout.Key(layout.SpaceRecipeHash, name[:]))
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
@@ -204,30 +216,40 @@ func (m *Message) object(row, content []byte) ([]byte, error) {
 // keep finds or writes an object and pins it.
 func (m *Message) keep(content []byte) (note.Digest, error) {
 	d := note.Digest(sha256.Sum256(content))
-	m.s.pins.pin(d)
-	p := pinned{digest: d}
-	_, err := m.s.locate(m.s.eng, d)
+	p := pinned{name: m.key.name(d)}
+	m.s.pins.pin(p.name)
+	_, err := m.s.locate(m.s.eng, p.name)
 	switch {
 	case err == nil:
 		m.s.shared.Add(1)
 		m.s.sharedBytes.Add(uint64(len(content)))
 	case errors.Is(err, ErrNotFound):
 		p.isNew = true
-		p.loc, err = m.s.append(d, content)
+		p.loc, err = m.s.append(m.key, d, content)
 	}
 	if err != nil {
-		m.s.pins.unpin(d)
+		m.s.pins.unpin(p.name)
 		return d, fmt.Errorf("store: object: %w", err)
 	}
 	m.objects = append(m.objects, p)
 	return d, nil
 }
 
-// append writes an object to a segment. Rewrite leaves the segment alone until the object is referenced.
-func (o *objects) append(d note.Digest, content []byte) (object.Location, error) {
+// append writes an object to a segment, encrypted with a key if there is one. Rewrite leaves the segment alone until
+// the object is referenced.
+func (o *objects) append(k *sealKey, d note.Digest, content []byte) (object.Location, error) {
 	o.pins.flight.RLock()
 	defer o.pins.flight.RUnlock()
-	loc, err := o.obj.Append(object.Digest(d), content)
+	var loc object.Location
+	var err error
+	if k == nil {
+		loc, err = o.obj.Append(object.Digest(d), content)
+	} else {
+		content = bytes.Clone(content)
+		if err = k.xor(d, content, 0); err == nil {
+			loc, err = object.AppendNamed(o.obj, object.Digest(k.name(d)), content)
+		}
+	}
 	if err == nil {
 		o.pins.took(loc.Segment)
 	}
@@ -250,24 +272,47 @@ func (m *Message) sync() error {
 
 // put writes the recipe, the rows of its new objects and its references into the first batch that references it.
 func (m *Message) put(b *pebble.Batch) {
-	set(b, layout.NumberKey(layout.SpaceRecipe, uint64(m.recipe)), m.row)
-	set(b, layout.Key(layout.SpaceRecipeHash, m.Digest[:]), uint64Bytes(uint64(m.recipe)))
+	key, name := layout.NumberKey(layout.SpaceRecipe, uint64(m.recipe)), m.key.name(m.Digest)
+	set(b, key, m.key.sealRecipe(m.s.env, key, m.row, m.names()))
+	set(b, layout.Key(layout.SpaceRecipeHash, name[:]), uint64Bytes(uint64(m.recipe)))
 	for _, p := range m.objects {
 		if p.isNew {
-			set(b, layout.Key(layout.SpaceObject, p.digest[:]), p.loc.Append(nil))
+			set(b, layout.Key(layout.SpaceObject, p.name[:]), p.loc.Append(nil))
 		}
-		set(b, layout.ObjectByRecipe(p.digest, m.recipe), nil)
+		set(b, layout.ObjectByRecipe(p.name, m.recipe), nil)
 	}
 }
 
+// names returns the names of the message's objects, each once.
+func (m *Message) names() (out []note.Digest) {
+	for _, p := range m.objects {
+		if !slices.Contains(out, p.name) {
+			out = append(out, p.name)
+		}
+	}
+	return out
+}
+
 // Memory returns the number of bytes that the message holds in memory: its recipe with the small parts in it.
-func (m *Message) Memory() int64 { return int64(cap(m.row)) }
+func (m *Message) Memory() int64 {
+	n := int64(cap(m.row))
+	m.making.Lock()
+	defer m.making.Unlock()
+	for _, f := range m.forms {
+		n += f.Memory()
+	}
+	return n
+}
 
 // Release unpins the message. The updates that use it must have ended.
 func (m *Message) Release() {
-	m.s.pins.unpin(m.Digest)
+	for _, f := range m.forms {
+		f.Release()
+	}
+	m.forms = nil
+	m.s.pins.unpin(m.key.name(m.Digest))
 	for _, p := range m.objects {
-		m.s.pins.unpin(p.digest)
+		m.s.pins.unpin(p.name)
 		if p.isNew {
 			m.s.pins.landed(p.loc.Segment)
 		}
@@ -279,8 +324,8 @@ func (m *Message) Release() {
 func (o *objects) LeastObject() int { return o.opt.ObjectSize }
 
 // Attach prepares bytes as an attachment of a note, as Prepare does for a message. The caller passes the result to Keep
-// in the update, and must call Release.
-func (o *objects) Attach(ctx context.Context, content []byte) (*Object, error) {
+// in the update, and must call Release. ids are the databases that it is for, as for Prepare.
+func (o *objects) Attach(ctx context.Context, content []byte, ids ...note.DatabaseID) (*Object, error) {
 	if err := errors.Join(ctx.Err(), o.alive(), o.space.admit()); err != nil {
 		return nil, err
 	}
@@ -292,18 +337,18 @@ func (o *objects) Attach(ctx context.Context, content []byte) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer leave()
 	m := &Message{s: o}
-	o.pins.pin(m.Digest)
-	d, err := m.keep(content)
-	leave()
-	if err == nil {
-		err = m.sync()
-	}
+	err = m.prepare(o.keysOf(ids), func(f *Message) error {
+		if _, err := f.keep(content); err != nil {
+			return err
+		}
+		return f.sync()
+	})
 	if err != nil {
-		m.Release()
 		return nil, err
 	}
-	return &Object{Digest: d, Size: uint64(len(content)), m: m}, nil
+	return &Object{Digest: sha256.Sum256(content), Size: uint64(len(content)), m: m}, nil
 }
 
 // Object holds an attachment on its way into the store.
@@ -335,22 +380,23 @@ func (c *core) locate(r pebble.Reader, d note.Digest) (object.Location, error) {
 	return loc, nil
 }
 
-// find is locate for an object that something references. If it is missing here, find fetches it with Options.Mend, if
-// set.
-func (o *objects) find(r pebble.Reader, d note.Digest) (object.Location, error) {
-	loc, err := o.locate(r, d)
+// find is locate for an object that something references, stored with the key k. If it is missing here, find fetches it
+// with Options.Mend, if set.
+func (o *objects) find(r pebble.Reader, k *sealKey, d note.Digest) (object.Location, error) {
+	loc, err := o.locate(r, k.name(d))
 	if err == nil || o.opt.Mend == nil {
 		return loc, err
 	}
 	if merr := o.opt.Mend(d); merr != nil {
 		return loc, errors.Join(err, merr)
 	}
-	return o.locate(o.eng, d)
+	return o.locate(o.eng, k.name(d))
 }
 
 // readObject is readHere, but if an object cannot be read it fetches a copy with Options.Mend, if set.
-func (o *objects) readObject(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
-	out, err := o.readHere(loc, d, off, n, dst)
+func (o *objects) readObject(loc object.Location, k *sealKey, d note.Digest, off, n int64, dst []byte) ([]byte,
+	error) {
+	out, err := o.readHere(loc, k, d, off, n, dst)
 	if err == nil || o.opt.Mend == nil {
 		return out, err
 	}
@@ -359,17 +405,27 @@ func (o *objects) readObject(loc object.Location, d note.Digest, off, n int64, d
 	} else if merr != nil {
 		return dst, errors.Join(err, merr)
 	}
-	if loc, err = o.locate(o.eng, d); err != nil {
+	if loc, err = o.locate(o.eng, k.name(d)); err != nil {
 		return dst, fmt.Errorf("%w: object %s: %w", ErrDamaged, d, err)
 	}
-	return o.readHere(loc, d, off, n, dst)
+	return o.readHere(loc, k, d, off, n, dst)
 }
 
-// readHere appends n bytes of an object from off. loc is its location when the reader looked it up. If the segment was
-// rewritten since, or the object mended, readHere looks it up again. If its file is damaged, readHere reads the copy of
-// the segment. An object that lost its last reference meanwhile
-// can still be read, because only Rewrite removes bytes.
-func (o *objects) readHere(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
+// readHere is readStored for an object that was stored with the key k.
+func (o *objects) readHere(loc object.Location, k *sealKey, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
+	at := len(dst)
+	out, err := o.readStored(loc, k.name(d), off, n, dst)
+	if err == nil {
+		err = k.xor(d, out[at:], off)
+	}
+	return out, err
+}
+
+// readStored appends n bytes of an object from off, as they are stored. loc is its location when the reader looked it
+// up. If the segment was rewritten since, or the object mended, readStored looks it up again. If its file is damaged,
+// readStored reads the copy of the segment. An object that lost its last reference meanwhile can still be read, because
+// only Rewrite removes bytes.
+func (o *objects) readStored(loc object.Location, d note.Digest, off, n int64, dst []byte) ([]byte, error) {
 	at := loc
 	out, err := o.obj.ReadRange(at, object.Digest(d), off, n, dst)
 	if gone := errors.Is(err, object.ErrNotFound); gone || errors.Is(err, object.ErrAway) {
@@ -404,14 +460,30 @@ func (r *Reader) Object(id note.ID, d note.Digest, dst []byte) ([]byte, error) {
 	}
 	for _, a := range c.Content.Attachments {
 		if a.Digest == d {
-			loc, err := r.s.find(r.eng, d)
+			loc, k, err := r.findAttached(d)
 			if err != nil {
 				return dst, fmt.Errorf("%w: object %s: %w", ErrDamaged, d, err)
 			}
-			return r.s.readObject(loc, d, 0, int64(a.Size), dst)
+			return r.s.readObject(loc, k, d, 0, int64(a.Size), dst)
 		}
 	}
 	return dst, ErrNotFound
+}
+
+// findAttached returns the location of an attachment of a note, and the key that it is stored with. While a database
+// gets or loses its key, it may have both forms.
+func (sn *snapshot) findAttached(d note.Digest) (object.Location, *sealKey, error) {
+	k := sn.s.keys.of(sn.db.id)
+	if k != nil {
+		if loc, err := sn.s.locate(sn.eng, k.name(d)); err == nil {
+			return loc, k, nil
+		}
+		if loc, err := sn.s.locate(sn.eng, d); err == nil {
+			return loc, nil, nil
+		}
+	}
+	loc, err := sn.s.find(sn.eng, k, d)
+	return loc, k, err
 }
 
 // Stored is a stored message, open for reading. It stays readable after its reader has ended, as long as the note
@@ -426,6 +498,7 @@ type step struct {
 	kind    byte
 	inline  []byte
 	digest  note.Digest
+	key     *sealKey // that the object is stored with
 	loc     object.Location
 	size    int64 // of the object
 	lineLen int
@@ -437,17 +510,19 @@ type step struct {
 // Message opens the message of a note. n is the note's row, read by the caller.
 func (r *Reader) Message(n *layout.Note) (*Stored, error) {
 	row, fresh := r.messageUnderWay(n)
-	if row == nil {
-		if n.Recipe == 0 {
-			return nil, ErrNotFound
+	var k *sealKey
+	switch {
+	case fresh != nil:
+		k = fresh.key
+	case n.Recipe == 0:
+		return nil, ErrNotFound
+	default:
+		var err error
+		if row, k, err = r.s.storedRecipe(r.eng, n.Recipe); err != nil {
+			return nil, err
 		}
-		v, err := getValue(r.eng, layout.NumberKey(layout.SpaceRecipe, uint64(n.Recipe)))
-		if err != nil {
-			return nil, fmt.Errorf("%w: recipe %d: %w", ErrDamaged, n.Recipe, err)
-		}
-		row = v
 	}
-	st, err := parseRecipe(r.s.objects, row)
+	st, err := parseRecipe(r.s.objects, k, row)
 	if err != nil {
 		return nil, err
 	}
@@ -457,9 +532,9 @@ func (r *Reader) Message(n *layout.Note) (*Stored, error) {
 			continue
 		}
 		if fresh == nil {
-			x.loc, err = r.s.find(r.eng, x.digest)
-		} else if x.loc, err = fresh.located(x.digest); err != nil {
-			x.loc, err = r.s.find(r.eng, x.digest)
+			x.loc, err = r.s.find(r.eng, k, x.digest)
+		} else if x.loc, err = fresh.located(k.name(x.digest)); err != nil {
+			x.loc, err = r.s.find(r.eng, k, x.digest)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: object %s: %w", ErrDamaged, x.digest, err)
@@ -478,12 +553,22 @@ func (r *Reader) Attachment(id note.ID, d note.Digest, size int64) (*Stored, err
 		func(a note.Attachment) bool { return a.Digest == d && int64(a.Size) == size }) {
 		return nil, ErrNotFound
 	}
-	loc, err := r.s.find(r.eng, d)
+	loc, k, err := r.findAttached(d)
 	if err != nil {
 		return nil, fmt.Errorf("%w: object %s: %w", ErrDamaged, d, err)
 	}
-	return &Stored{s: r.s.objects, size: uint64(size), steps: []step{{kind: stepObject, digest: d, loc: loc, size: size,
-		length: size}}}, nil
+	return &Stored{s: r.s.objects, size: uint64(size), steps: []step{{kind: stepObject, digest: d, key: k, loc: loc,
+		size: size, length: size}}}, nil
+}
+
+// storedRecipe returns the recipe with an id, not sealed, and the key that its objects are stored with.
+func (o *objects) storedRecipe(r pebble.Reader, id note.RecipeID) ([]byte, *sealKey, error) {
+	key := layout.NumberKey(layout.SpaceRecipe, uint64(id))
+	v, err := getValue(r, key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: recipe %d: %w", ErrDamaged, id, err)
+	}
+	return o.unsealRecipe(key, v)
 }
 
 // messageUnderWay returns the recipe of a note that this update creates.
@@ -496,35 +581,37 @@ func (r *rows) messageUnderWay(n *layout.Note) ([]byte, *Message) {
 	return nil, nil
 }
 
-// located returns the location of an object that the message has added and that no index row references yet.
-func (m *Message) located(d note.Digest) (object.Location, error) {
+// located returns the location of an object that the message has added and that no index row references yet, by its
+// name.
+func (m *Message) located(name note.Digest) (object.Location, error) {
 	for _, p := range m.objects {
-		if p.digest == d && p.isNew {
+		if p.name == name && p.isNew {
 			return p.loc, nil
 		}
 	}
 	return object.Location{}, ErrNotFound
 }
 
-func parseRecipe(s *objects, b []byte) (*Stored, error) {
+// parseRecipe parses a recipe that is not sealed. Its objects are stored with the key k.
+func parseRecipe(s *objects, k *sealKey, b []byte) (*Stored, error) {
 	st := &Stored{s: s}
 	bad := fmt.Errorf("%w: recipe", ErrDamaged)
 	if len(b) < 33 {
 		return nil, bad
 	}
-	size, k := binary.Uvarint(b[32:])
-	if k <= 0 {
+	size, n := binary.Uvarint(b[32:])
+	if n <= 0 {
 		return nil, bad
 	}
 	st.size = size
-	b = b[32+k:]
+	b = b[32+n:]
 	at := int64(0)
 	for len(b) > 0 {
 		x, rest, ok := parseStep(b)
 		if !ok {
 			return nil, bad
 		}
-		x.start = at
+		x.start, x.key = at, k
 		at += x.length
 		b = rest
 		st.steps = append(st.steps, x)
@@ -609,7 +696,7 @@ func (m *Stored) AppendDecoded(dst []byte, off, end, at, n int64) ([]byte, error
 		return dst, ErrNotFound
 	}
 	at = min(max(at, 0), x.size)
-	return m.s.readObject(x.loc, x.digest, at, min(n, x.size-at), dst)
+	return m.s.readObject(x.loc, x.key, x.digest, at, min(n, x.size-at), dst)
 }
 
 // Whole returns the message without a copy if its recipe holds all of it, as it does for messages without large parts.
@@ -654,7 +741,7 @@ func (m *Stored) Reach(off, n int64) error {
 			!m.s.obj.Eviction.Away(x.loc.Segment) {
 			continue
 		}
-		if _, err := m.s.readObject(x.loc, x.digest, 0, 1, nil); errors.Is(err, ErrAway) {
+		if _, err := m.s.readObject(x.loc, x.key, x.digest, 0, 1, nil); errors.Is(err, ErrAway) {
 			return err
 		}
 	}
@@ -666,7 +753,7 @@ func (m *Stored) appendStep(dst []byte, x *step, lo, hi int64) ([]byte, error) {
 	case stepInline:
 		return append(dst, x.inline[lo:hi]...), nil
 	case stepObject:
-		return m.s.readObject(x.loc, x.digest, lo, hi-lo, dst)
+		return m.s.readObject(x.loc, x.key, x.digest, lo, hi-lo, dst)
 	}
 	// Encode the whole lines around the range, then cut the range out of them. All lines have the same length, so their
 	// offset in the object can be computed.
@@ -675,7 +762,7 @@ func (m *Stored) appendStep(dst []byte, x *step, lo, hi int64) ([]byte, error) {
 	last := (hi + line - 1) / line
 	from := first * int64(x.lineLen) / 4 * 3
 	to := min(last*int64(x.lineLen)/4*3, x.size)
-	raw, err := m.s.readObject(x.loc, x.digest, from, to-from, nil)
+	raw, err := m.s.readObject(x.loc, x.key, x.digest, from, to-from, nil)
 	if err != nil {
 		return dst, err
 	}

@@ -44,7 +44,7 @@ func TestLargeMessage(t *testing.T) {
 	if m.recipe == 0 || m.Digest != sha256.Sum256(raw) {
 		t.Errorf("recipe %d, digest %s", m.recipe, m.Digest)
 	}
-	if len(m.objects) != 1 || m.objects[0].isNew || m.objects[0].digest != sha256.Sum256(data) {
+	if len(m.objects) != 1 || m.objects[0].isNew || m.objects[0].name != sha256.Sum256(data) {
 		t.Errorf("parts %+v", m.objects)
 	}
 	m.Release()

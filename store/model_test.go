@@ -84,6 +84,8 @@ type model struct {
 	n   int
 	// encrypted encrypts the store.
 	encrypted bool
+	// keyed gives databases keys of their own, and takes them away.
+	keyed bool
 	// place, if not nil, has copies of segments.
 	place blob.Place
 	// listed, if not 0, is the memory for listings in bytes.
@@ -165,12 +167,13 @@ func (m *model) read(d *modelDB, fn func(r *store.Reader) error) {
 
 func TestModel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(5) {
+	for seed := range uint64(7) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			m := &model{t: t, f: env.TestRealTime(t), rng: rand.New(rand.NewPCG(seed, 42)), ctx: context.Background(),
-				encrypted: seed == 4, listed: []int64{1 << 20, 8 << 10, 1, 0, 64 << 10}[seed]}
-			if seed == 3 {
+				encrypted: seed == 4, keyed: seed >= 5,
+				listed: []int64{1 << 20, 8 << 10, 1, 0, 64 << 10, 1 << 20, 8 << 10}[seed]}
+			if seed == 3 || seed == 6 {
 				m.evict()
 			}
 			m.open()
@@ -291,7 +294,8 @@ func (m *model) create(d *modelDB, folder note.ID) {
 	if m.rng.IntN(4) > 0 {
 		n.raw = m.raw()
 		raw := []byte(n.raw)
-		msg, err := m.s.Prepare(m.ctx, raw, mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits), store.PartSize))
+		msg, err := m.s.Prepare(m.ctx, raw, mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits), store.PartSize),
+			m.meant(d)...)
 		m.must(err)
 		defer msg.Release()
 		in.Message = msg
@@ -308,7 +312,7 @@ func (m *model) create(d *modelDB, folder note.ID) {
 	if m.rng.IntN(5) == 0 {
 		n.attached = fmt.Sprint("attachment ", m.rng.IntN(3))
 		var err error
-		obj, err = m.s.Attach(m.ctx, []byte(n.attached))
+		obj, err = m.s.Attach(m.ctx, []byte(n.attached), m.meant(d)...)
 		m.must(err)
 		defer obj.Release()
 		in.Content.Attachments = []note.Attachment{{Name: "a", Digest: obj.Digest, Size: obj.Size}}
@@ -493,6 +497,9 @@ func (m *model) fails(d *modelDB, id note.ID) {
 }
 
 func (m *model) upkeep(d *modelDB) {
+	if m.keyed && m.rng.IntN(3) == 0 {
+		m.rekey(d)
+	}
 	switch m.rng.IntN(6) {
 	case 0:
 		m.must(m.s.Maintain(m.ctx, d.id))

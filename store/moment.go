@@ -56,12 +56,15 @@ func (s *Store) Capture(ctx context.Context) (m *Moment, err error) {
 	}
 	s.keep.RLock()
 	m = &Moment{Index: s.env.FS.PathJoin(s.indexDir(), CheckpointName), Incarnation: s.incarnation,
-		Format: layout.FormatVersion, Mark: s.env.Uint64(), s: s}
+		Mark: s.env.Uint64(), s: s}
 	defer func() {
 		if err != nil {
 			_ = m.Release() // the next Capture removes what is left
 		}
 	}()
+	if m.Format, err = s.metaUint(metaFormat); err != nil {
+		return nil, err
+	}
 	if err := s.env.FS.RemoveAll(m.Index); err != nil {
 		return nil, fmt.Errorf("store: remove leftovers of an earlier backup: %w", err)
 	}

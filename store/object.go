@@ -158,12 +158,10 @@ func (o *objects) sweepRecipe(row []byte, id note.RecipeID) (gone bool, err erro
 				note.RecipeID(binary.BigEndian.Uint64(h)) == id {
 				del(b, hash)
 			}
-			if st, err := parseRecipe(o, v); err == nil {
-				for _, x := range st.steps {
-					if x.kind != stepInline {
-						del(b, layout.ObjectByRecipe(x.digest, id))
-						set(b, layout.SweepObject(x.digest), nil)
-					}
+			if names, err := recipeNames(v); err == nil {
+				for _, d := range names {
+					del(b, layout.ObjectByRecipe(d, id))
+					set(b, layout.SweepObject(d), nil)
 				}
 			}
 		}
@@ -324,14 +322,19 @@ func (o *objects) copyCopied(ctx context.Context, id uint64, moves []move) ([]mo
 		if moved[p.digest] {
 			return nil
 		}
-		content, err := o.obj.Eviction.ReadCopy(p.loc, object.Digest(p.digest), 0, int64(p.loc.Size), nil)
+		content, named, err := o.obj.Eviction.ReadCopy(p.loc, object.Digest(p.digest), 0, int64(p.loc.Size), nil)
 		switch {
 		case errors.Is(err, object.ErrDamaged):
 			return nil
 		case err != nil:
 			return fmt.Errorf("%w: %w", errUnhealed, err)
 		}
-		to, err := o.obj.Append(object.Digest(p.digest), content)
+		var to object.Location
+		if named {
+			to, err = object.AppendNamed(o.obj, object.Digest(p.digest), content)
+		} else {
+			to, err = o.obj.Append(object.Digest(p.digest), content)
+		}
 		moves = append(moves, move{p.digest, p.loc, to})
 		return err
 	})

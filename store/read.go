@@ -280,15 +280,41 @@ func (r *rows) content(id note.ID) (*layout.Content, error) {
 	if t, ok := r.dirty[id]; ok && t.content != nil {
 		return t.content, nil
 	}
-	v, err := getValue(r.eng, layout.NoteKey(r.db.num, layout.KindContent, id))
+	return r.storedContent(id)
+}
+
+// storedContent returns a note's content, without the changes of an update.
+func (sn *snapshot) storedContent(id note.ID) (*layout.Content, error) {
+	key := layout.NoteKey(sn.db.num, layout.KindContent, id)
+	v, err := getValue(sn.eng, key)
 	if err != nil {
+		return nil, err
+	}
+	if v, err = sn.s.Unseal(key, v); err != nil {
 		return nil, err
 	}
 	c, err := layout.ReadContentRow(v)
 	if err != nil {
-		return nil, fmt.Errorf("%w: content of note %d of database %s", ErrDamaged, id, r.db.id)
+		return nil, fmt.Errorf("%w: content of note %d of database %s", ErrDamaged, id, sn.db.id)
 	}
 	return c, nil
+}
+
+// storedLeaf returns the content of a leaf that lost a conflict, without the changes of an update.
+func (sn *snapshot) storedLeaf(id note.ID, rev note.Revision) (*note.Content, error) {
+	key := layout.LeafKey(sn.db.num, id, rev)
+	v, err := getValue(sn.eng, key)
+	if err != nil {
+		return nil, err
+	}
+	if v, err = sn.s.Unseal(key, v); err != nil {
+		return nil, err
+	}
+	c, _, err := note.ReadContent(v)
+	if err != nil {
+		return nil, fmt.Errorf("%w: conflict of note %d of database %s", ErrDamaged, id, sn.db.id)
+	}
+	return &c, nil
 }
 
 // Summary appends a note's summary to dst, without decoding the rest. It does not check access: the caller has read the
@@ -298,6 +324,10 @@ func (r *rows) Summary(dst []byte, id note.ID) ([]byte, error) {
 		return append(dst, t.content.Summary...), nil
 	}
 	err := r.row(&r.contents, layout.KindContent, id, func(v []byte) error {
+		v, err := r.s.Unseal(r.contents.key, v)
+		if err != nil {
+			return err
+		}
 		sum, err := layout.ReadSummary(v)
 		if err != nil {
 			return fmt.Errorf("%w: summary of note %d of database %s", ErrDamaged, id, r.db.id)
@@ -318,15 +348,7 @@ func (r *rows) Leaf(id note.ID, rev note.Revision) (*note.Content, error) {
 			return c, nil
 		}
 	}
-	v, err := getValue(r.eng, layout.LeafKey(r.db.num, id, rev))
-	if err != nil {
-		return nil, err
-	}
-	c, _, err := note.ReadContent(v)
-	if err != nil {
-		return nil, fmt.Errorf("%w: conflict of note %d of database %s", ErrDamaged, id, r.db.id)
-	}
-	return &c, nil
+	return r.storedLeaf(id, rev)
 }
 
 // Thread returns the notes of a thread, in order of arrival.

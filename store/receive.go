@@ -26,7 +26,7 @@ func RecipeParts(recipe []byte) (d note.Digest, size uint64, parts []ObjectRef, 
 	if len(recipe) > maxRecipe {
 		return d, 0, nil, fmt.Errorf("%w: a recipe of %d bytes", ErrMismatch, len(recipe))
 	}
-	st, err := parseRecipe(nil, recipe)
+	st, err := parseRecipe(nil, nil, recipe)
 	if err != nil {
 		return d, 0, nil, fmt.Errorf("%w: a recipe that cannot be read", ErrMismatch)
 	}
@@ -50,8 +50,10 @@ func RecipeParts(recipe []byte) (d note.Digest, size uint64, parts []ObjectRef, 
 
 // Receive prepares a message that came as its recipe. fetch returns the bytes of the parts that are not here. Receive
 // checks the digest of every part, and rebuilds the message once to check its digest; ErrMismatch means that one is
-// wrong. When Receive returns, the objects are durable. The caller must call Release.
-func (o *objects) Receive(ctx context.Context, recipe []byte, fetch func(ObjectRef) ([]byte, error)) (*Message, error) {
+// wrong. When Receive returns, the objects are durable. The caller must call Release. ids are the databases that the
+// message is for, as for Prepare.
+func (o *objects) Receive(ctx context.Context, recipe []byte, fetch func(ObjectRef) ([]byte, error),
+	ids ...note.DatabaseID) (*Message, error) {
 	d, size, parts, err := RecipeParts(recipe)
 	if err != nil {
 		return nil, err
@@ -64,12 +66,13 @@ func (o *objects) Receive(ctx context.Context, recipe []byte, fetch func(ObjectR
 	}
 	defer o.dbs.leave()
 	m := &Message{s: o, Digest: d, Size: size}
-	o.pins.pin(d)
-	if err = m.find(); err == nil && m.recipe == 0 {
-		err = m.take(ctx, recipe, parts, fetch)
-	}
+	err = m.prepare(o.keysOf(ids), func(f *Message) error {
+		if err := f.find(); err != nil || f.recipe != 0 {
+			return err
+		}
+		return f.take(ctx, recipe, parts, fetch)
+	})
 	if err != nil {
-		m.Release()
 		return nil, err
 	}
 	return m, nil
@@ -90,7 +93,7 @@ func (m *Message) take(ctx context.Context, recipe []byte, parts []ObjectRef,
 	if err := m.sync(); err != nil {
 		return err
 	}
-	st, err := parseRecipe(m.s, m.row)
+	st, err := parseRecipe(m.s, m.key, m.row)
 	if err != nil {
 		return err
 	}
@@ -113,17 +116,22 @@ func (m *Message) take(ctx context.Context, recipe []byte, parts []ObjectRef,
 
 // obtain pins an object that is here, or fetches it.
 func (m *Message) obtain(ref ObjectRef, fetch func(ObjectRef) ([]byte, error)) error {
-	m.s.pins.pin(ref.Digest)
-	loc, err := m.s.locate(m.s.eng, ref.Digest)
+	name := m.key.name(ref.Digest)
+	m.s.pins.pin(name)
+	loc, err := m.s.locate(m.s.eng, name)
 	if err == nil {
-		m.objects = append(m.objects, pinned{digest: ref.Digest})
+		m.objects = append(m.objects, pinned{name: name})
 		if uint64(loc.Size) != ref.Size {
 			return fmt.Errorf("%w: object %s has %d bytes, not %d", ErrMismatch, ref.Digest, loc.Size, ref.Size)
 		}
 		return nil
 	}
-	m.s.pins.unpin(ref.Digest)
+	m.s.pins.unpin(name)
 	if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if content, err := m.s.otherForm(ref); err == nil {
+		_, err = m.keep(content)
 		return err
 	}
 	if fetch == nil {
@@ -147,17 +155,43 @@ func (r ObjectRef) matches(content []byte) error {
 	return nil
 }
 
+// otherForm reads an object that a database with another key has here.
+func (o *objects) otherForm(ref ObjectRef) ([]byte, error) {
+	loc, k, err := o.anyForm(ref.Digest)
+	if err != nil {
+		return nil, err
+	}
+	content, err := o.readHere(loc, k, ref.Digest, 0, int64(ref.Size), nil)
+	return content, errors.Join(err, ref.matches(content))
+}
+
+// anyForm returns the location of an object, whatever key it is stored with, and that key.
+func (o *objects) anyForm(d note.Digest) (object.Location, *sealKey, error) {
+	loc, err := o.locate(o.eng, d)
+	if !errors.Is(err, ErrNotFound) {
+		return loc, nil, err
+	}
+	for _, k := range o.keys.all() {
+		if loc, err := o.locate(o.eng, k.name(d)); !errors.Is(err, ErrNotFound) {
+			return loc, k, err
+		}
+	}
+	return loc, nil, err
+}
+
 // place returns the location of an object of the message, whether or not the index references it yet.
 func (m *Message) place(d note.Digest) (object.Location, error) {
-	if loc, err := m.located(d); err == nil {
+	if loc, err := m.located(m.key.name(d)); err == nil {
 		return loc, nil
 	}
-	return m.s.locate(m.s.eng, d)
+	return m.s.locate(m.s.eng, m.key.name(d))
 }
 
 // ReceiveObject prepares an attachment that came from another replica. The caller passes it to Keep or to ApplyLedger,
 // and must call Release. Without content the object must be stored here; otherwise ReceiveObject returns ErrNotFound.
-func (o *objects) ReceiveObject(ctx context.Context, ref ObjectRef, content []byte) (*Object, error) {
+// ids are the databases that it is for, as for Prepare.
+func (o *objects) ReceiveObject(ctx context.Context, ref ObjectRef, content []byte,
+	ids ...note.DatabaseID) (*Object, error) {
 	if err := errors.Join(ctx.Err(), o.alive()); err != nil {
 		return nil, err
 	}
@@ -166,18 +200,19 @@ func (o *objects) ReceiveObject(ctx context.Context, ref ObjectRef, content []by
 	}
 	defer o.dbs.leave()
 	m := &Message{s: o}
-	o.pins.pin(m.Digest)
-	err := m.obtain(ref, func(ObjectRef) ([]byte, error) {
-		if content == nil && ref.Size > 0 {
-			return nil, ErrNotFound
+	err := m.prepare(o.keysOf(ids), func(f *Message) error {
+		err := f.obtain(ref, func(ObjectRef) ([]byte, error) {
+			if content == nil && ref.Size > 0 {
+				return nil, ErrNotFound
+			}
+			return content, o.space.admit()
+		})
+		if err != nil {
+			return err
 		}
-		return content, o.space.admit()
+		return f.sync()
 	})
-	if err == nil {
-		err = m.sync()
-	}
 	if err != nil {
-		m.Release()
 		return nil, err
 	}
 	return &Object{Digest: ref.Digest, Size: ref.Size, m: m}, nil
@@ -193,7 +228,21 @@ func (o *objects) MendObject(ctx context.Context, ref ObjectRef, content []byte)
 		return err
 	}
 	defer o.dbs.leave()
-	loc, err := o.append(ref.Digest, content)
+	errs := []error{o.mend(nil, ref, content)}
+	for _, k := range o.keys.all() {
+		errs = append(errs, o.mend(k, ref, content))
+	}
+	return errors.Join(errs...)
+}
+
+// mend is MendObject for what is stored with one key.
+func (o *objects) mend(k *sealKey, ref ObjectRef, content []byte) error {
+	name := k.name(ref.Digest)
+	refs := layout.Key(layout.SpaceObjectRef, name[:])
+	if none, err := o.empty(refs); err != nil || none {
+		return err
+	}
+	loc, err := o.append(k, ref.Digest, content)
 	if err != nil {
 		return err
 	}
@@ -201,20 +250,20 @@ func (o *objects) MendObject(ctx context.Context, ref ObjectRef, content []byte)
 	if err := o.obj.Sync(loc); err != nil {
 		return o.die(err)
 	}
-	sh := &o.pins.shards[ref.Digest[0]&63]
+	sh := &o.pins.shards[name[0]&63]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	none, err := o.empty(layout.Key(layout.SpaceObjectRef, ref.Digest[:]))
+	none, err := o.empty(refs)
 	if err != nil || none {
 		return err
 	}
-	if err := o.eng.Set(layout.Key(layout.SpaceObject, ref.Digest[:]), loc.Append(nil), pebble.Sync); err != nil {
+	if err := o.eng.Set(layout.Key(layout.SpaceObject, name[:]), loc.Append(nil), pebble.Sync); err != nil {
 		return o.die(err)
 	}
 	return nil
 }
 
-// HasMessage reports whether the message with that digest is stored here.
+// HasMessage reports whether the message with that digest is stored here for databases without a key of their own.
 func (o *objects) HasMessage(d note.Digest) bool {
 	if o.dbs.enter() != nil {
 		return false
@@ -231,7 +280,7 @@ func (o *objects) Lacks(refs []ObjectRef) (out []ObjectRef, err error) {
 	}
 	defer o.dbs.leave()
 	for _, r := range refs {
-		switch _, err := o.locate(o.eng, r.Digest); {
+		switch _, _, err := o.anyForm(r.Digest); {
 		case errors.Is(err, ErrNotFound), errors.Is(err, ErrDamaged):
 			out = append(out, r)
 		case err != nil:
@@ -248,11 +297,11 @@ func (o *objects) ObjectBytes(dst []byte, d note.Digest, off, n int64) ([]byte, 
 		return dst, err
 	}
 	defer o.dbs.leave()
-	loc, err := o.locate(o.eng, d)
+	loc, k, err := o.anyForm(d)
 	if err != nil {
 		return dst, fmt.Errorf("object %s: %w", d, err)
 	}
-	return o.readHere(loc, d, off, n, dst) // the caller is a mate, so do not fetch from mates in turn
+	return o.readHere(loc, k, d, off, n, dst) // the caller is a mate, so do not fetch from mates in turn
 }
 
 // ObjectSize returns the size of a stored object in bytes.
@@ -261,7 +310,7 @@ func (o *objects) ObjectSize(d note.Digest) (uint64, error) {
 		return 0, err
 	}
 	defer o.dbs.leave()
-	loc, err := o.locate(o.eng, d)
+	loc, _, err := o.anyForm(d)
 	if err != nil {
 		return 0, fmt.Errorf("object %s: %w", d, err)
 	}

@@ -85,11 +85,8 @@ func (r *rows) recipeRow(n *layout.Note) ([]byte, error) {
 	if row, _ := r.messageUnderWay(n); row != nil || n.Recipe == 0 {
 		return row, nil
 	}
-	row, err := getValue(r.eng, layout.NumberKey(layout.SpaceRecipe, uint64(n.Recipe)))
-	if err != nil {
-		return nil, fmt.Errorf("%w: recipe %d: %w", ErrDamaged, n.Recipe, err)
-	}
-	return row, nil
+	row, _, err := r.s.storedRecipe(r.eng, n.Recipe)
+	return row, err
 }
 
 // Apply merges a note from another replica with the local one: the union of the histories, and the greater stamp of
@@ -340,8 +337,10 @@ func (ar *arrival) revive(t *txNote, was *layout.Content) error {
 	if m == nil || m.Digest != d {
 		return &IncompleteError{[]note.UNID{t.row.UNID}}
 	}
-	t.message, t.row.Recipe, t.row.Size = m, m.recipe, m.Size
-	return nil
+	if m, err = ar.w.formOf(m); err == nil {
+		t.message, t.row.Recipe, t.row.Size = m, m.recipe, m.Size
+	}
+	return err
 }
 
 // messageOf returns the digest of a note's message, or zero if it has none. was is its content.
@@ -356,7 +355,7 @@ func (ar *arrival) messageOf(t *txNote, was *layout.Content) (note.Digest, error
 		return was.Content.Message, nil
 	}
 	// A deleted note keeps its message as long as it has memberships.
-	v, err := getValue(ar.w.eng, layout.NumberKey(layout.SpaceRecipe, uint64(t.row.Recipe)))
+	v, _, err := ar.w.s.storedRecipe(ar.w.eng, t.row.Recipe)
 	if err != nil || len(v) < len(note.Digest{}) {
 		return note.Digest{}, fmt.Errorf("%w: recipe %d: %w", ErrDamaged, t.row.Recipe, err)
 	}

@@ -25,6 +25,7 @@ import (
 	"doublet/store/object"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Errors that callers test for.
@@ -82,6 +83,8 @@ type Options struct {
 	// Tier, if not nil, keeps copies of sealed object segments in another place. A store with evicted segments cannot
 	// be opened without it, unless it is Still.
 	Tier *Tier
+	// KeyFiles has the key files of databases that have a key of their own; nil is the file system of the store.
+	KeyFiles vfs.FS
 	// Still keeps the engine from compacting its tables, for a store that is only read, and replayed before.
 	Still bool
 	Stats *stat.Tree
@@ -166,6 +169,7 @@ type core struct {
 	leaders     leaders
 	space       space
 	clock       clock
+	keys        keyRing
 	// making is held for reading while a database is created, and for writing to block the creation of databases.
 	making sync.RWMutex
 
@@ -273,7 +277,7 @@ func (s *Store) open() error {
 	}
 	s.pins.init()
 	s.stat.init(s)
-	return nil
+	return s.openKeys()
 }
 
 // openObjects opens the segments, here and elsewhere.
@@ -304,8 +308,8 @@ func (s *Store) readMeta() error {
 			layout.FormatVersion)
 	case format == 0:
 		err = s.createMeta()
-	case format < layout.FormatVersion:
-		err = s.raiseFormat()
+	case format < layout.FormatPlain:
+		err = s.raiseFormat(layout.FormatPlain)
 	}
 	if err != nil {
 		return err
@@ -341,7 +345,7 @@ func (s *Store) createMeta() error {
 		return err
 	}
 	b := s.eng.NewBatch()
-	putUint(b, metaFormat, layout.FormatVersion)
+	putUint(b, metaFormat, layout.FormatPlain)
 	putUint(b, metaIncarnation, s.env.Uint64()|1)
 	putUint(b, metaCeiling, ceilingStep)
 	if err := b.Commit(pebble.Sync); err != nil {
@@ -350,9 +354,10 @@ func (s *Store) createMeta() error {
 	return nil
 }
 
-// raiseFormat writes this program's format: an older program may not be able to read rows written from now on.
-func (s *Store) raiseFormat() error {
-	if err := s.eng.Set(layout.MetaKey(metaFormat), uint64Bytes(layout.FormatVersion), pebble.Sync); err != nil {
+// raiseFormat writes a format that is not older than the store's: an older program may not be able to read rows written
+// from now on.
+func (c *core) raiseFormat(format uint64) error {
+	if err := c.eng.Set(layout.MetaKey(metaFormat), uint64Bytes(format), pebble.Sync); err != nil {
 		return fmt.Errorf("store: raise format: %w", err)
 	}
 	return nil

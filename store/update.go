@@ -156,6 +156,7 @@ func (tx *Tx) acquire(ids []note.DatabaseID) error {
 
 func (tx *Tx) release() {
 	for _, w := range tx.writers {
+		w.settlement.release()
 		tx.s.dbs.release(w.db)
 	}
 }

@@ -75,9 +75,11 @@ type txNote struct {
 	before, content *layout.Content
 	leaves          map[note.Revision]*note.Content // leaf rows: nil removes the row
 	message         *Message
-	// named and wasNamed are the objects that the stored revisions reference, after and before.
-	named, wasNamed map[note.Digest]bool
-	hadLeaves       bool
+	// named and wasNamed are the objects that the stored revisions reference, after and before,
+	// by their names; named has their digests.
+	named     map[note.Digest]note.Digest
+	wasNamed  map[note.Digest]bool
+	hadLeaves bool
 	// renewed assigns new numbers to the note although nothing of it changed; again assigns only a new MODSEQ.
 	renewed, again bool
 	// given means that the numbers come from the home, or were removed, so settle must not derive them.
@@ -246,6 +248,10 @@ func (w *Writer) Create(n New) (note.ID, error) {
 	}
 	row := &layout.Note{UNID: n.UNID, Class: n.Class, Date: n.Date, Thread: n.Thread, Author: w.who.Person}
 	if n.Message != nil {
+		var err error
+		if n.Message, err = w.formOf(n.Message); err != nil {
+			return 0, err
+		}
 		n.Content.Message = n.Message.Digest
 		row.Size, row.Recipe = n.Message.Size, n.Message.recipe
 	}

@@ -47,6 +47,9 @@ func (r *repository) open(ctx context.Context, g *Generation, o store.Options) (
 	}
 	inside := *r.env
 	inside.FS = m
+	if o.KeyFiles == nil {
+		o.KeyFiles = r.env.FS
+	}
 	s, err := store.Open(&inside, data, mountedOptions(o))
 	if err != nil {
 		return nil, fmt.Errorf("backup: open generation %d: %w", g.Number, err)

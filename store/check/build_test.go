@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,10 +13,12 @@ import (
 	"doublet/note"
 	"doublet/store"
 	"doublet/store/check"
+	"doublet/store/crypt"
 	"doublet/store/layout"
 	"doublet/wire/mime"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // world is a store with some rows of every kind.
@@ -96,7 +99,7 @@ func message(i int, attachment []byte) ([]byte, *mime.Part) {
 func (w *world) deliver(i int, big []byte, folders ...note.ID) note.ID {
 	w.t.Helper()
 	raw, part := message(i, big)
-	m, err := w.s.Prepare(context.Background(), raw, mime.SplitLeaves(raw, part, store.PartSize))
+	m, err := w.s.Prepare(context.Background(), raw, mime.SplitLeaves(raw, part, store.PartSize), w.mail)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -128,6 +131,15 @@ func noise(n int, seed uint64) []byte {
 
 func build(t *testing.T) *world {
 	t.Helper()
+	return buildKeyed(t, false)
+}
+
+// keyFile is the key file of the databases, if they have keys of their own.
+const keyFile = "/own.key"
+
+// buildKeyed is build with databases that have keys of their own, if keyed is set.
+func buildKeyed(t *testing.T, keyed bool) *world {
+	t.Helper()
 	w := &world{t: t, f: env.Test(t), alice: note.UNID{1, 2, 3}}
 	w.open()
 	t.Cleanup(func() { _ = w.s.Close() })
@@ -144,6 +156,22 @@ func build(t *testing.T) *world {
 			t.Fatal(err)
 		}
 		*num = info.Number
+	}
+	if keyed {
+		line, err := crypt.NewKey(w.f.Env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := w.f.FS.Create(keyFile, vfs.WriteCategoryUnspecified)
+		if err == nil {
+			_, err = h.Write([]byte(line))
+		}
+		for _, id := range []note.DatabaseID{w.mail, w.docs} {
+			err = errors.Join(err, w.s.SetKey(id, keyFile), w.s.Settle(context.Background(), id, nil))
+		}
+		if err = errors.Join(err, h.Close()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	w.fillMail()
 	w.fillDocs()
@@ -210,7 +238,7 @@ func (w *world) fillMail() {
 
 func (w *world) fillDocs() {
 	ctx := context.Background()
-	obj, err := w.s.Attach(ctx, noise(5000, 9))
+	obj, err := w.s.Attach(ctx, noise(5000, 9), w.docs)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -110,6 +110,8 @@ type Report struct {
 	Damaged []uint64
 	Healed  int
 	Found   int
+	// Locked lists the databases that were not checked, because they have keys of their own that are not given.
+	Locked []note.DatabaseID
 
 	Databases, Notes, Stubs, Members, Messages, Objects, Feed uint64
 	// Rows and Bytes count what was read.
@@ -170,8 +172,10 @@ type entry struct {
 	num uint32
 	// fresh counts the sequence rows after the feed's cut, and fed those of them that the feed names.
 	fresh, fed uint64
-	// partial means that the check of the database could not be finished.
-	partial bool
+	// partial means that the check of the database could not be finished. seal is what seals its rows. locked means
+	// that its key is needed and not given.
+	partial, locked bool
+	seal            store.Sealer
 }
 
 // databaseID returns the id of the database, 0 for nil.

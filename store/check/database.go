@@ -59,8 +59,16 @@ func (c *checker) database(e *entry) error {
 	x := &numbers{scope: at}
 	d := &database{numbers: x, notes: n, indexes: indexes{scope: at}, folders: folders{numbers: x, notes: n,
 		sums: map[note.ID]*sums{}, heads: map[note.ID]*layout.Folder{}}}
+	if err := d.readInfo(); err != nil {
+		return err
+	}
+	if e.locked {
+		e.partial = true
+		c.rep.Locked = append(c.rep.Locked, e.id)
+		return nil
+	}
 	for _, step := range []func() error{
-		d.readInfo, d.readCounters, d.folders.readHeads, d.readNotes, d.unids, d.sequences, d.unnumbered, d.threads,
+		d.readCounters, d.folders.readHeads, d.readNotes, d.unids, d.sequences, d.unnumbered, d.threads,
 		d.folders.members, d.folders.chunks, d.modseqs, d.folders.checkHeads, d.peers, d.indexes.check, d.missing,
 		d.unknown, d.checkCounters,
 	} {
@@ -130,6 +138,10 @@ func (d *database) readInfo() error {
 		d.report(Info, key, []change{put(key, layout.AppendInfo(nil, &fixed))}, "says database %s, number %d",
 			info.ID, info.Number)
 	}
+	if d.seal, err = d.s.Sealer(info); err != nil || d.s.Locked(info) {
+		d.locked = true
+		return nil
+	}
 	for _, x := range d.s.Indexes() {
 		if x.Kind == info.Kind {
 			d.indexes.list = append(d.indexes.list, index{Index: x})
@@ -196,13 +208,24 @@ func (c *checker) readNote(num uint32, id note.ID) (*layout.Note, error) {
 }
 
 func (c *checker) readContent(num uint32, id note.ID) (*layout.Content, error) {
-	v, ok, err := c.get(layout.NoteKey(num, layout.KindContent, id))
+	row, _, err := readNamed(c, num, id)
+	return row, err
+}
+
+// readNamed is readContent, and also returns the names of the objects, as the row has them.
+func readNamed(c *checker, num uint32, id note.ID) (*layout.Content, []note.Digest, error) {
+	key := layout.NoteKey(num, layout.KindContent, id)
+	v, ok, err := c.get(key)
 	if err != nil || !ok {
-		return nil, err
+		return nil, nil, err
 	}
-	row, err := layout.ReadContentRow(v)
+	plain, err := c.s.Unseal(key, v)
 	if err != nil {
-		return nil, nil //nolint:nilerr // its own finding
+		return nil, nil, nil //nolint:nilerr // its own finding, or its database is locked
 	}
-	return row, nil
+	row, err := layout.ReadContentRow(plain)
+	if err != nil {
+		return nil, nil, nil //nolint:nilerr // its own finding
+	}
+	return row, rowNames(v, &row.Content), nil
 }

@@ -61,7 +61,8 @@ func (fs *folders) orphanHead(key []byte, f *layout.Folder, s *sums) {
 	fs.report(FolderRow, key, []change{
 		put(layout.NoteKey(fs.num, layout.KindNote, f.Note), layout.AppendNote(nil, row)),
 		put(layout.NoteKey(fs.num, layout.KindContent, f.Note),
-			layout.AppendContentRow(nil, &layout.Content{Tree: tree, Content: c})),
+			fs.seal.Content(layout.NoteKey(fs.num, layout.KindContent, f.Note),
+				&layout.Content{Tree: tree, Content: c})),
 	}, "head of %q without a folder note, with %d notes in it", f.Name, s.total)
 }
 

@@ -74,12 +74,19 @@ func noteOf(key []byte) note.ID {
 func (d *database) oneNote(id note.ID, notes, contents, leaves *walker) error {
 	n, err := layout.ReadNote(notes.value)
 	var row *layout.Content
+	var names []note.Digest
 	var rowErr error
 	have := contents.ok && noteOf(contents.key) == id && len(contents.key) == 14
 	if have {
-		row, rowErr = layout.ReadContentRow(contents.value)
+		var v []byte
+		if v, rowErr = d.s.Unseal(contents.key, contents.value); rowErr == nil {
+			row, rowErr = layout.ReadContentRow(v)
+		}
+		if rowErr == nil {
+			names = rowNames(contents.value, &row.Content)
+		}
 	}
-	kept := map[note.Revision]*note.Content{}
+	kept := map[note.Revision]*leaf{}
 	if err := leaves.while(func(key []byte) bool { return noteOf(key) == id }, func(key []byte) error {
 		d.leafRow(kept, key, leaves.value)
 		return nil
@@ -94,7 +101,7 @@ func (d *database) oneNote(id note.ID, notes, contents, leaves *walker) error {
 	case rowErr != nil:
 		d.lostContent(id, n, "content row cannot be read")
 	default:
-		err = d.whole(id, n, row, kept)
+		err = d.whole(id, n, row, names, kept)
 	}
 	if have && (err == nil || !errors.As(err, new(errDamage))) {
 		return errors.Join(ignoreParse(err), contents.next())
@@ -109,17 +116,47 @@ func ignoreParse(err error) error {
 	return err
 }
 
-func (d *database) leafRow(kept map[note.Revision]*note.Content, key, value []byte) {
-	c, rest, err := note.ReadContent(append([]byte(nil), value...))
+// leaf is the content of a leaf. names are those of its objects, as its row has them.
+type leaf struct {
+	note.Content
+	names []note.Digest
+}
+
+// readLeaf decodes the row of a leaf.
+func readLeaf(c *checker, key, value []byte) (*leaf, error) {
+	plain, err := c.s.Unseal(key, append([]byte(nil), value...))
+	if err != nil {
+		return nil, err
+	}
+	content, rest, err := note.ReadContent(plain)
+	if err == nil && len(rest) != 0 {
+		err = note.ErrCorrupt
+	}
+	return &leaf{content, rowNames(value, &content)}, err
+}
+
+// rowNames returns the names of the objects in a row with content, as the row has them.
+func rowNames(v []byte, c *note.Content) (names []note.Digest) {
+	if s, err := layout.ReadSealed(v); err == nil {
+		return s.Names
+	}
+	for _, a := range c.Attachments {
+		names = append(names, a.Digest)
+	}
+	return names
+}
+
+func (d *database) leafRow(kept map[note.Revision]*leaf, key, value []byte) {
+	c, err := readLeaf(d.checker, key, value)
 	_, _, tail, _ := layout.Split(key)
-	if err != nil || len(rest) != 0 || len(tail) != 32 {
+	if err != nil || len(tail) != 32 {
 		d.report(LeafRow, key, []change{drop(key)}, "cannot be read")
 		return
 	}
 	var r note.Revision
 	r.Generation = layout.Tail64(tail[8:16])
 	copy(r.Hash[:], tail[16:])
-	kept[r] = &c
+	kept[r] = c
 }
 
 // lostContent handles a note without content. For a folder the content is rebuilt from the head, which has the name
@@ -134,20 +171,20 @@ func (d *database) lostContent(id note.ID, n *layout.Note, reason string) {
 	row := layout.Content{Tree: note.Tree{{Rev: note.NextRevision(note.Revision{}, note.Folder, false, &c)}},
 		Content: c}
 	key := layout.NoteKey(d.num, layout.KindContent, id)
-	d.report(ContentRow, key, []change{put(key, layout.AppendContentRow(nil, &row))}, "folder %d: %s", id, reason)
+	d.report(ContentRow, key, []change{put(key, d.seal.Content(key, &row))}, "folder %d: %s", id, reason)
 	d.keep(id, n)
 	d.folders.folderNote(id, n, &row)
 }
 
 // whole checks a note whose rows can be read.
-func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content,
-	leaves map[note.Revision]*note.Content) error {
+func (d *database) whole(id note.ID, n *layout.Note, row *layout.Content, names []note.Digest,
+	leaves map[note.Revision]*leaf) error {
 	win, ok := row.Tree.Winner()
 	if !ok {
 		d.lose(d.entry, id, n.UNID, ContentRow, "no revision")
 		return nil
 	}
-	named := named(row, leaves)
+	named := named(row, names, leaves)
 	attached := len(named) > 0 || len(row.Tree.Conflicts()) > 0
 	fixed, wrong, err := d.mended(n, row, win.Deleted, attached)
 	if err != nil {
@@ -216,7 +253,8 @@ func (d *database) mendRecipe(n *layout.Note, message note.Digest) (wrong []stri
 		n.Recipe = 0
 		return []string{"a recipe, but no message in its content"}, nil
 	}
-	v, ok, err := d.get(layout.Key(layout.SpaceRecipeHash, message[:]))
+	name := d.seal.Name(message)
+	v, ok, err := d.get(layout.Key(layout.SpaceRecipeHash, name[:]))
 	if err != nil || !ok || len(v) != 8 {
 		return nil, err
 	}
@@ -247,7 +285,7 @@ func (d *database) keep(id note.ID, n *layout.Note) {
 
 // revisions recomputes the hashes of the winner and of every conflict.
 func (d *database) revisions(id note.ID, n *layout.Note, row *layout.Content,
-	leaves map[note.Revision]*note.Content) error {
+	leaves map[note.Revision]*leaf) error {
 	key := layout.NoteKey(d.num, layout.KindContent, id)
 	win, _ := row.Tree.Winner()
 	next := *row
@@ -265,7 +303,7 @@ func (d *database) revisions(id note.ID, n *layout.Note, row *layout.Content,
 		c := leaves[l.Rev]
 		lk := layout.LeafKey(d.num, id, l.Rev)
 		delete(leaves, l.Rev)
-		if c != nil && recomputes(l, n.Class, c) {
+		if c != nil && recomputes(l, n.Class, &c.Content) {
 			continue
 		}
 		reason := "content is missing"
@@ -275,7 +313,7 @@ func (d *database) revisions(id note.ID, n *layout.Note, row *layout.Content,
 		empty := note.Content{}
 		next.Tree = next.Tree.Add(note.Node{Rev: note.NextRevision(l.Rev, n.Class, true, &empty), Parent: l.Rev,
 			Deleted: true})
-		d.report(LeafRow, lk, []change{put(key, layout.AppendContentRow(nil, &next)), drop(lk)}, "conflict %s: %s",
+		d.report(LeafRow, lk, []change{put(key, d.seal.Content(key, &next)), drop(lk)}, "conflict %s: %s",
 			l.Rev, reason)
 		changes = append(changes, drop(lk))
 		if d.mend != nil {
@@ -287,7 +325,7 @@ func (d *database) revisions(id note.ID, n *layout.Note, row *layout.Content,
 		d.report(LeafRow, lk, []change{drop(lk)}, "note %d has no conflict %s", id, r)
 	}
 	if wrong != nil {
-		d.report(ContentRow, key, append(changes, put(key, layout.AppendContentRow(nil, &next))),
+		d.report(ContentRow, key, append(changes, put(key, d.seal.Content(key, &next))),
 			"note %d: %q", id, wrong)
 	}
 	return nil
@@ -302,21 +340,21 @@ func recomputes(n note.Node, class note.Class, c *note.Content) bool {
 	return note.NextRevision(n.Parent, class, n.Deleted, c) == n.Rev
 }
 
-// named returns the objects that a note's stored revisions reference.
-func named(row *layout.Content, leaves map[note.Revision]*note.Content) map[note.Digest]bool {
+// named returns the objects that a note's stored revisions reference, by their names. names are those of its content.
+func named(row *layout.Content, names []note.Digest, leaves map[note.Revision]*leaf) map[note.Digest]bool {
 	var m map[note.Digest]bool
-	add := func(c *note.Content) {
-		for _, a := range c.Attachments {
+	add := func(names []note.Digest) {
+		for _, d := range names {
 			if m == nil {
 				m = map[note.Digest]bool{}
 			}
-			m[a.Digest] = true
+			m[d] = true
 		}
 	}
-	add(&row.Content)
+	add(names)
 	for _, l := range row.Tree.Conflicts() {
 		if c := leaves[l.Rev]; c != nil {
-			add(c)
+			add(c.names)
 		}
 	}
 	return m

@@ -8,6 +8,7 @@ import (
 	"hash"
 
 	"doublet/note"
+	"doublet/store"
 	"doublet/store/layout"
 	"doublet/store/object"
 	"doublet/wire/mime"
@@ -20,6 +21,11 @@ type recipe struct {
 	digest note.Digest
 	size   uint64
 	steps  []step
+	// names are those of the objects. seal is what has encrypted them. locked means that only size and names are known,
+	// because the key is not given.
+	names  []note.Digest
+	seal   store.Sealer
+	locked bool
 }
 
 type step struct {
@@ -38,6 +44,40 @@ const (
 	stepBase64
 )
 
+// readRecipe parses the row of a recipe, which may be sealed.
+func readRecipe(c *checker, key, v []byte) (*recipe, error) {
+	_, size, s, sealed := layout.ReadSealedRecipe(v)
+	if !sealed {
+		return parseRecipe(v)
+	}
+	by, ok := c.s.SealerOf(&s)
+	if !ok {
+		return &recipe{size: size, names: s.Names, locked: true}, nil
+	}
+	v, err := c.s.UnsealRecipe(key, v)
+	if err != nil {
+		return nil, err
+	}
+	r, err := parseRecipe(v)
+	if err == nil {
+		r.seal, r.names = by, s.Names
+	}
+	return r, err
+}
+
+// recipeNames returns the names of the objects of a stored recipe. No key is needed.
+func recipeNames(v []byte) ([]note.Digest, error) {
+	if _, _, s, sealed := layout.ReadSealedRecipe(v); sealed {
+		return s.Names, nil
+	}
+	r, err := parseRecipe(v)
+	if err != nil {
+		return nil, err
+	}
+	return r.names, nil
+}
+
+// parseRecipe parses a recipe that is not sealed.
 func parseRecipe(b []byte) (*recipe, error) {
 	if len(b) < 33 {
 		return nil, note.ErrCorrupt
@@ -55,6 +95,9 @@ func parseRecipe(b []byte) (*recipe, error) {
 		}
 		sum += x.length()
 		r.steps = append(r.steps, x)
+		if x.kind != stepInline {
+			r.names = append(r.names, x.digest)
+		}
 	}
 	if sum != r.size {
 		return nil, note.ErrCorrupt
@@ -124,7 +167,7 @@ func (c *checker) rebuild(r *recipe) error {
 			h.Write(x.inline)
 			continue
 		}
-		if err := c.rebuildStep(h, x); err != nil {
+		if err := c.rebuildStep(h, r, x); err != nil {
 			return err
 		}
 	}
@@ -135,8 +178,9 @@ func (c *checker) rebuild(r *recipe) error {
 }
 
 // rebuildStep feeds a part to the hash, one piece at a time. A piece of base64 consists of whole lines.
-func (c *checker) rebuildStep(h hash.Hash, x *step) error {
-	loc, ok, err := c.locate(x.digest)
+func (c *checker) rebuildStep(h hash.Hash, r *recipe, x *step) error {
+	name := r.seal.Name(x.digest)
+	loc, ok, err := c.locate(name)
 	if err != nil {
 		return err
 	}
@@ -154,7 +198,10 @@ func (c *checker) rebuildStep(h hash.Hash, x *step) error {
 	}
 	var raw, text []byte
 	for off := int64(0); ; off += piece {
-		if raw, err = c.s.Objects().ReadRange(loc, object.Digest(x.digest), off, piece, raw[:0]); err != nil {
+		if raw, err = c.s.Objects().ReadRange(loc, object.Digest(name), off, piece, raw[:0]); err != nil {
+			return err
+		}
+		if err := r.seal.Decrypt(x.digest, raw, off); err != nil {
 			return err
 		}
 		last := off+piece >= x.size
@@ -214,7 +261,7 @@ func (c *checker) oneRecipe(rows, refs *walker) error {
 		return err
 	}
 	c.rep.Messages++
-	r, err := parseRecipe(rows.value)
+	r, err := readRecipe(c, rows.key, rows.value)
 	if err != nil {
 		// Its notes will find it missing in the next pass.
 		c.found(0, Recipe, rows.key, []change{drop(rows.key)}, "recipe %d cannot be read", id)
@@ -240,18 +287,20 @@ func (c *checker) oneRecipe(rows, refs *walker) error {
 
 // ingredients checks that a recipe's objects exist and are referenced by it.
 func (c *checker) ingredients(id note.RecipeID, r *recipe) error {
-	whole := true
+	whole := !r.locked
+	for _, name := range r.names {
+		err := c.require(0, ObjectReference, layout.ObjectByRecipe(name, id), "missing: recipe %d names object %s", id,
+			name)
+		if err != nil {
+			return err
+		}
+	}
 	for i := range r.steps {
 		x := &r.steps[i]
 		if x.kind == stepInline {
 			continue
 		}
-		err := c.require(0, ObjectReference, layout.ObjectByRecipe(x.digest, id), "missing: recipe %d names object %s",
-			id, x.digest)
-		if err != nil {
-			return err
-		}
-		loc, ok, err := c.locate(x.digest)
+		loc, ok, err := c.locate(r.seal.Name(x.digest))
 		if err != nil {
 			return err
 		}
@@ -317,7 +366,7 @@ func (c *checker) reference(key []byte, r *recipe) (ok bool, err error) {
 		if err != nil {
 			return true, err
 		}
-		if row != nil && !n.Stub && row.Content.Message != r.digest {
+		if row != nil && !n.Stub && !r.locked && row.Content.Message != r.digest {
 			c.found(e.id, NoteRow, layout.NoteKey(num, layout.KindNote, nid), nil,
 				"note %d: recipe %d is not that of its message %s", nid, id, row.Content.Message)
 		}
@@ -352,7 +401,8 @@ func (c *checker) dangling(key []byte) error {
 		return err
 	}
 	if row != nil {
-		v, ok, err := c.get(layout.Key(layout.SpaceRecipeHash, row.Content.Message[:]))
+		name := e.seal.Name(row.Content.Message)
+		v, ok, err := c.get(layout.Key(layout.SpaceRecipeHash, name[:]))
 		if err != nil {
 			return err
 		}
@@ -371,6 +421,9 @@ func (c *checker) dangling(key []byte) error {
 				return nil
 			}
 		}
+	}
+	if e.locked {
+		return nil // its digest is not known
 	}
 	c.lose(e, nid, n.UNID, Recipe, fmt.Sprintf("its message, recipe %d, is missing", id))
 	return nil

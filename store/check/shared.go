@@ -254,10 +254,9 @@ func (c *checker) named(key []byte) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if r, err := parseRecipe(v); ok && err != nil {
+		if names, err := recipeNames(v); ok && err != nil {
 			return true, nil // the recipe has a finding of its own
-		} else if ok &&
-			slices.ContainsFunc(r.steps, func(x step) bool { return string(x.digest[:]) == string(key[1:33]) }) {
+		} else if ok && slices.Contains(names, note.Digest(key[1:33])) {
 			return true, nil
 		}
 		c.found(0, ObjectReference, key, bad, "recipe %d does not name this object", id)
@@ -280,24 +279,48 @@ func (c *checker) names(num uint32, id note.ID, d note.Digest) (bool, error) {
 	if err != nil || n == nil || n.Stub || c.byNum[num] == nil {
 		return false, err
 	}
-	row, err := c.readContent(num, id)
+	if c.byNum[num].locked {
+		return namedLocked(c, num, id, d)
+	}
+	row, names, err := readNamed(c, num, id)
 	if err != nil || row == nil {
 		return false, err
 	}
-	leaves := map[note.Revision]*note.Content{}
+	leaves := map[note.Revision]*leaf{}
 	for _, l := range row.Tree.Conflicts() {
-		v, ok, err := c.get(layout.LeafKey(num, id, l.Rev))
+		key := layout.LeafKey(num, id, l.Rev)
+		v, ok, err := c.get(key)
 		if err != nil {
 			return false, err
 		}
 		if !ok {
 			continue
 		}
-		if lc, _, err := note.ReadContent(v); err == nil {
-			leaves[l.Rev] = &lc
+		if lc, err := readLeaf(c, key, v); err == nil {
+			leaves[l.Rev] = lc
 		}
 	}
-	return named(row, leaves)[d], nil
+	return named(row, names, leaves)[d], nil
+}
+
+// namedLocked is names for a database whose key is not given. Sealed rows show the names of their objects. The rows of
+// leaves that the history does not have count, too.
+func namedLocked(c *checker, num uint32, id note.ID, d note.Digest) (found bool, err error) {
+	v, ok, err := c.get(layout.NoteKey(num, layout.KindContent, id))
+	if err != nil || !ok {
+		return false, err
+	}
+	var content note.Content
+	if row, err := layout.ReadContentRow(v); err == nil {
+		content = row.Content
+	}
+	found = slices.Contains(rowNames(v, &content), d)
+	err = c.scan(layout.NoteKey(num, layout.KindLeaf, id), func(_, v []byte) error {
+		content, _, _ := note.ReadContent(v)
+		found = found || slices.Contains(rowNames(v, &content), d)
+		return nil
+	})
+	return found, err
 }
 
 // readable reports the rows of a space that cannot be read.

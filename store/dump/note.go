@@ -39,7 +39,12 @@ func (d *dumper) note(k, v []byte) error {
 	if err != nil {
 		return err
 	}
-	c, err := layout.ReadContentRow(cv)
+	plain, err := d.s.Unseal(ck, cv)
+	if errors.Is(err, store.ErrLocked) {
+		d.record(1, "content", "locked", true)
+		return nil
+	}
+	c, err := layout.ReadContentRow(plain)
 	if err != nil {
 		if d.o.Secret != nil {
 			cv = nil // it is not known to which item its bytes belong
@@ -62,7 +67,11 @@ func (d *dumper) note(k, v []byte) error {
 	d.content(1, &c.Content)
 	return d.scan(layout.NoteKey(d.db, layout.KindLeaf, id), func(k, v []byte) error {
 		_, _, rest, _ := layout.Split(k)
-		lc, _, err := note.ReadContent(v)
+		plain, err := d.s.Unseal(k, v)
+		if err != nil {
+			return err
+		}
+		lc, _, err := note.ReadContent(plain)
 		if err != nil || len(rest) != 32 {
 			d.bad(1, k, v)
 			return nil

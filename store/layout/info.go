@@ -91,10 +91,51 @@ type Info struct {
 	Ack Ack
 	// NoFullText keeps the database out of the full-text index. Searches then read its texts.
 	NoFullText bool
+	// Key is the database's own key; nil if it has none. Each replica has its own.
+	Key *DatabaseKey
 	// Stamp is the time and replica of the last change of the shared part of Info (TakeShared), in a shared database.
 	// Mod is the MODSEQ that the home assigned to that change; 0 if no home knows it yet.
 	Stamp note.Stamp
 	Mod   note.ModSeq
+}
+
+// DatabaseKey is the key of a database that has one of its own. It does not change; another one replaces it.
+type DatabaseKey struct {
+	// Wrapped is the key, encrypted with one of the key file File.
+	Wrapped []byte
+	File    string
+	// Leaving means that the database is to have no key any more: what is written is not sealed.
+	Leaving bool
+	// Settled means that all is as it should be: sealed or, if Leaving, not.
+	Settled bool
+}
+
+// lockedBy is the reason of a database whose key is not given.
+const lockedBy = "locked: its key is needed (doublet db unlock)"
+
+// MarkLocked sets a database out of service until its key is given. One that is out of service already stays so.
+func (i *Info) MarkLocked() {
+	if i.State == InService {
+		i.State, i.Reason = OutOfService, lockedBy
+	}
+}
+
+// MarkUnlocked puts a database back into service that MarkLocked has taken out.
+func (i *Info) MarkUnlocked() {
+	if i.State == OutOfService && i.Reason == lockedBy {
+		i.State, i.Reason = InService, ""
+	}
+}
+
+// Indexed reports whether the database is in the full-text index. One with a key of its own is not, because the index
+// would hold its words.
+func (i *Info) Indexed() bool { return !i.NoFullText && i.Key == nil }
+
+// Sent returns the description as other servers get it: without the key.
+func (i *Info) Sent() *Info {
+	out := *i
+	out.Key = nil
+	return &out
 }
 
 // removedAt is the prefix of the reason of a removed database. The time follows.
@@ -131,6 +172,7 @@ const (
 	infoQueue = 1 << iota
 	infoShared
 	infoNoFullText // an older program ignores it, and indexes the database
+	infoKey
 )
 
 // AppendInfo appends the encoded row.
@@ -152,15 +194,21 @@ func AppendInfo(dst []byte, i *Info) []byte {
 	if i.NoFullText {
 		f |= infoNoFullText
 	}
+	if i.Key != nil {
+		f |= infoKey
+	}
 	dst = append(dst, byte(i.State), f)
 	dst = appendString(dst, i.Reason)
 	dst = binary.AppendUvarint(dst, i.Quota)
 	dst = binary.AppendUvarint(dst, i.Warning)
 	dst = note.AppendACL(dst, &i.ACL)
-	if !more {
-		return dst
+	if more {
+		dst = binary.AppendUvarint(note.AppendStamp(append(dst, byte(i.Ack)), i.Stamp), uint64(i.Mod))
 	}
-	return binary.AppendUvarint(note.AppendStamp(append(dst, byte(i.Ack)), i.Stamp), uint64(i.Mod))
+	if k := i.Key; k != nil {
+		dst = append(appendString(appendString(dst, string(k.Wrapped)), k.File), flag(k.Leaving, 1)|flag(k.Settled, 2))
+	}
+	return dst
 }
 
 // ReadInfo decodes the row.
@@ -189,6 +237,11 @@ func ReadInfo(b []byte) (*Info, error) {
 			return nil, err
 		}
 		i.Mod = note.ModSeq(r.Uvarint())
+	}
+	if f&infoKey != 0 {
+		i.Key = &DatabaseKey{Wrapped: []byte(r.String()), File: r.String()}
+		flags := r.Byte()
+		i.Key.Leaving, i.Key.Settled = flags&1 != 0, flags&2 != 0
 	}
 	return i, r.end()
 }

@@ -10,8 +10,12 @@ import (
 )
 
 // FormatVersion is the version of the keys and encodings of this package. A store with a newer version is refused;
-// every older one can be read. Format 2 added keywords to the rows of folders.
-const FormatVersion = 2
+// every older one can be read. Format 2 added keywords to the rows of folders, format 3 databases with a key of their
+// own.
+const FormatVersion = 3
+
+// FormatPlain is the version of a store in which no database ever had a key of its own.
+const FormatPlain = 2
 
 // Space is the first byte of a key. It selects the kind of data that the row belongs to.
 type Space byte

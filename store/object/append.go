@@ -13,10 +13,20 @@ import (
 // be read at once, and is durable when Sync of its Location returns. Append does not keep content. A failed append (a
 // full disk) leaves nothing that could be taken for a record, and later appends work.
 func (s *Store) Append(d Digest, content []byte) (Location, error) {
+	return add(s, d, false, content)
+}
+
+// AppendNamed is Store.Append for content with a name that is not its digest, because the content is encrypted. Only
+// its checksums can be verified.
+func AppendNamed(s *Store, name Digest, content []byte) (Location, error) {
+	return add(s, name, true, content)
+}
+
+func add(s *Store, d Digest, named bool, content []byte) (Location, error) {
 	if len(content) > MaxSize {
 		return Location{}, fmt.Errorf("append %d bytes: %w", len(content), ErrTooLarge)
 	}
-	p := s.pack(d, content)
+	p := s.pack(d, named, content)
 	loc, err := s.write(p)
 	p.release()
 	if err != nil {
@@ -70,14 +80,15 @@ const (
 	compressFrom = 128
 )
 
-// pack builds the record of content: compression and checksums, everything except the segment's number.
-func (s *Store) pack(d Digest, content []byte) *packed {
+// pack builds the record of content: compression and checksums, everything except the segment's number. Named content
+// is encrypted, so that compression would save nothing.
+func (s *Store) pack(d Digest, named bool, content []byte) *packed {
 	size := uint32(len(content))
 	p := packPool.Get().(*packed)
-	p.h = header{size: size, digest: d}
+	p.h = header{size: size, digest: d, named: named}
 	head := headLen(size)
 	p.buf = slices.Grow(p.buf[:0], head+min(len(content), maxPooled/2))[:head]
-	if !s.worthwhile(p, content) || !s.packBlocks(p, content) {
+	if named || !s.worthwhile(p, content) || !s.packBlocks(p, content) {
 		p.packRaw(content)
 	}
 	p.h.table = sum(p.buf[recordHeader:head])

@@ -100,25 +100,32 @@ func (w *whole) Close() error {
 	return nil
 }
 
-// ReadCopy is ReadRange from the copy of a segment whose file is damaged.
-func (e *Eviction) ReadCopy(loc Location, d Digest, off, n int64, dst []byte) ([]byte, error) {
+// ReadCopy is ReadRange from the copy of a segment whose file is damaged. named means that the object was appended by
+// AppendNamed.
+func (e *Eviction) ReadCopy(loc Location, d Digest, off, n int64, dst []byte) (out []byte, named bool, err error) {
 	f, err := e.s.o.Elsewhere.Open(loc.Segment)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	dst, err = e.readIn(f, loc, d, off, n, dst)
-	return dst, errors.Join(err, f.Close())
+	out, named, err = e.readIn(f, loc, d, off, n, dst)
+	return out, named, errors.Join(err, f.Close())
 }
 
 // ReadFrom returns an object from an open copy of its segment.
 func (e *Eviction) ReadFrom(f Source, loc Location, d Digest) ([]byte, error) {
-	return e.readIn(f, loc, d, 0, int64(loc.Size), nil)
+	out, _, err := e.readIn(f, loc, d, 0, int64(loc.Size), nil)
+	return out, err
 }
 
-func (e *Eviction) readIn(f Source, loc Location, d Digest, off, n int64, dst []byte) ([]byte, error) {
-	return readRange(e.s, loc, off, n, dst, func(fn func(*reader) *fault) error {
-		return withIn(e.s, f, loc, d, fn)
+func (e *Eviction) readIn(f Source, loc Location, d Digest, off, n int64, dst []byte) (out []byte, named bool,
+	err error) {
+	out, err = readRange(e.s, loc, off, n, dst, func(fn func(*reader) *fault) error {
+		return withIn(e.s, f, loc, d, func(r *reader) *fault {
+			named = r.h.named
+			return fn(r)
+		})
 	})
+	return out, named, err
 }
 
 // use records that n bytes of an object in a segment are read.

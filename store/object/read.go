@@ -233,8 +233,11 @@ func (r *reader) block(i, at int, dst []byte) *fault {
 	return nil
 }
 
-// verify compares the content with the digest, block by block.
+// verify compares the content with the digest, block by block. The content of a named record has only checksums.
 func (r *reader) verify() *fault {
+	if r.h.named {
+		return r.verifySums()
+	}
 	hash := sha256.New()
 	for i := range blocks(r.h.size) {
 		b := r.out[:blockLen(r.h.size, i)]

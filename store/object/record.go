@@ -8,7 +8,7 @@ import (
 // The format of a segment file, all numbers little-endian:
 //
 //	segment = segment header (64 bytes), record …
-//	record  = header (56 bytes), table, body
+//	record  = header (56 bytes: magic, flags, sizes, digest, checksums), table, body
 //	table   = per block of the content: stored length | rawBlock (4), CRC-32C of the stored bytes (4)
 //	body    = the blocks, each stored raw or as one zstd frame
 //
@@ -39,7 +39,12 @@ type header struct {
 	stored uint32 // of the whole record
 	digest Digest
 	table  uint32 // CRC-32C of the table
+	// named means that the digest is a name of the caller's, not that of the content.
+	named bool
 }
+
+// flagNamed is the flag of a header whose digest is a name. A reader rejects unknown flags.
+const flagNamed = 1
 
 // blocks returns the number of blocks of a content of size bytes.
 func blocks(size uint32) int { return int((uint64(size) + blockSize - 1) / blockSize) }
@@ -55,7 +60,11 @@ func blockLen(size uint32, i int) int {
 // put writes the header into b as that of a record in the given segment.
 func (h *header) put(b []byte, segment uint64) {
 	copy(b, recordMagic[:])
-	clear(b[4:8]) // flags: none so far; a reader rejects unknown ones
+	var flags uint32
+	if h.named {
+		flags |= flagNamed
+	}
+	binary.LittleEndian.PutUint32(b[4:], flags)
 	binary.LittleEndian.PutUint32(b[8:], h.size)
 	binary.LittleEndian.PutUint32(b[12:], h.stored)
 	copy(b[16:48], h.digest[:])
@@ -74,9 +83,11 @@ func parseHeader(b []byte, segment uint64) (h header, ok bool) {
 	if len(b) < recordHeader || [4]byte(b[:4]) != recordMagic {
 		return h, false
 	}
-	if binary.LittleEndian.Uint32(b[52:]) != headerSum(b, segment) || binary.LittleEndian.Uint32(b[4:]) != 0 {
+	flags := binary.LittleEndian.Uint32(b[4:])
+	if binary.LittleEndian.Uint32(b[52:]) != headerSum(b, segment) || flags&^flagNamed != 0 {
 		return h, false
 	}
+	h.named = flags&flagNamed != 0
 	h.size = binary.LittleEndian.Uint32(b[8:])
 	h.stored = binary.LittleEndian.Uint32(b[12:])
 	h.table = binary.LittleEndian.Uint32(b[48:])

@@ -19,6 +19,9 @@ const (
 	stepBytes = 4 << 20
 )
 
+// ErrKeyed means that the database has a key of its own. Such a database has no views, because their rows hold content.
+var ErrKeyed = fmt.Errorf("%w: a database with a key of its own has no views", ErrDefinition)
+
 // Refresh updates the view to what is durable now. After a change of the definition, or with another incarnation of the
 // store, it builds a new generation; readers use the old one until that is done. If ctx ends it, the work done so far
 // is kept. If the design note is deleted, Refresh removes the view and returns ErrNotFound.
@@ -35,6 +38,9 @@ func (v *View) update(ctx context.Context, anew bool) error {
 	var text string
 	var at layout.Counters
 	err := v.s.Read(ctx, note.System, v.db, func(r *store.Reader) (err error) {
+		if r.Info().Key != nil {
+			return ErrKeyed
+		}
 		at = r.Counters()
 		text, err = v.definition(r)
 		return err

@@ -1,0 +1,183 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"doublet/note"
+	"doublet/store/crypt"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ErrNoKey means that a database has no key of its own.
+var ErrNoKey = errors.New("store: the database has no key of its own")
+
+// madeFor returns what binds the wrapped key of a database to it.
+func madeFor(id note.DatabaseID) []byte {
+	return binary.BigEndian.AppendUint64([]byte("doublet database key"), uint64(id))
+}
+
+// keyFiles returns the file system that has the key files.
+func (cat *catalog) keyFiles() vfs.FS {
+	if cat.opt.KeyFiles != nil {
+		return cat.opt.KeyFiles
+	}
+	return cat.env.FS
+}
+
+// SetKey makes a key for a database, wrapped with the first key of a key file. From then on what is written is sealed;
+// Settle seals the rest. A database that has a key keeps it, and only the wrapping changes.
+func (cat *catalog) SetKey(id note.DatabaseID, file string) error {
+	cat.keying.Lock()
+	defer cat.keying.Unlock()
+	info, err := cat.Info(id)
+	if err != nil {
+		return err
+	}
+	given, err := crypt.ReadKeyFile(cat.keyFiles(), file)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	k := cat.keys.of(id)
+	switch {
+	case info.Key != nil && k == nil:
+		return ErrLocked
+	case info.Key == nil:
+		secret := make([]byte, secretSize)
+		cat.env.Fill(secret)
+		if k, err = newSealKey(id, secret); err != nil {
+			return err
+		}
+	}
+	next := &layout.DatabaseKey{File: file, Settled: info.Key != nil && info.Key.Settled && !info.Key.Leaving}
+	if next.Wrapped, err = given.Wrap(cat.env, k.secret, madeFor(id)); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if err := cat.raiseFormat(layout.FormatVersion); err != nil {
+		return err
+	}
+	cat.keys.put(id, k)
+	if err = cat.replaceKey(id, next); err != nil && info.Key == nil {
+		cat.keys.put(id, nil)
+	}
+	return err
+}
+
+func (cat *catalog) replaceKey(id note.DatabaseID, k *layout.DatabaseKey) error {
+	return cat.SetInfo(note.System, id, func(i *layout.Info) { i.Key = k })
+}
+
+// DropKey begins to take its key from a database. What is written is not sealed any more; Settle does the rest.
+func (cat *catalog) DropKey(id note.DatabaseID) error {
+	cat.keying.Lock()
+	defer cat.keying.Unlock()
+	info, err := cat.keyed(id)
+	if err != nil {
+		return err
+	}
+	if cat.keys.of(id) == nil {
+		return ErrLocked
+	}
+	next := *info.Key
+	next.Leaving, next.Settled = true, false
+	return cat.replaceKey(id, &next)
+}
+
+// keyed returns the description of a database that has a key.
+func (cat *catalog) keyed(id note.DatabaseID) (layout.Info, error) {
+	info, err := cat.Info(id)
+	if err == nil && info.Key == nil {
+		err = ErrNoKey
+	}
+	return info, err
+}
+
+// Locked reports whether the key of a database is needed and not given.
+func (cat *catalog) Locked(i *layout.Info) bool { return i.Key != nil && cat.keys.of(i.ID) == nil }
+
+// LockDatabase forgets the key of a database and takes it out of service. Messages that are open stay readable until
+// they are closed.
+func (cat *catalog) LockDatabase(id note.DatabaseID) error {
+	cat.keying.Lock()
+	defer cat.keying.Unlock()
+	if _, err := cat.keyed(id); err != nil {
+		return err
+	}
+	err := cat.SetInfo(note.System, id, (*layout.Info).MarkLocked)
+	if err == nil {
+		cat.keys.put(id, nil)
+	}
+	return err
+}
+
+// UnlockDatabase opens a database with a key file; without one, with the file that it was opened with last.
+func (cat *catalog) UnlockDatabase(id note.DatabaseID, file string) error {
+	cat.keying.Lock()
+	defer cat.keying.Unlock()
+	info, err := cat.keyed(id)
+	if err != nil {
+		return err
+	}
+	if file == "" {
+		file = info.Key.File
+	}
+	k, err := cat.readKey(&info, file)
+	if err != nil {
+		return err
+	}
+	cat.keys.put(id, k)
+	return cat.SetInfo(note.System, id, func(i *layout.Info) {
+		next := *i.Key
+		next.File, i.Key = file, &next
+		i.MarkUnlocked()
+	})
+}
+
+func (cat *catalog) readKey(i *layout.Info, file string) (*sealKey, error) {
+	given, err := crypt.ReadKeyFile(cat.keyFiles(), file)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	secret, err := given.Unwrap(i.Key.Wrapped, madeFor(i.ID))
+	if err != nil {
+		return nil, fmt.Errorf("store: key file %s: %w", file, err)
+	}
+	return newSealKey(i.ID, secret)
+}
+
+// openKeys opens the databases with keys of their own whose key files are there. It takes the others out of service.
+func (s *Store) openKeys() error {
+	var list []*layout.Info
+	if err := s.Infos(func(i *layout.Info) {
+		if i.Key != nil {
+			list = append(list, i)
+		}
+	}); err != nil {
+		return err
+	}
+	for _, i := range list {
+		k, err := s.readKey(i, i.Key.File)
+		was := *i
+		if err != nil {
+			s.log.Warn("database is locked", "database", i.ID.String(), "title", i.Title, "err", err)
+			i.MarkLocked()
+		} else {
+			s.keys.put(i.ID, k)
+			i.MarkUnlocked()
+		}
+		if i.State == was.State {
+			continue
+		}
+		change := (*layout.Info).MarkUnlocked
+		if err != nil {
+			change = (*layout.Info).MarkLocked
+		}
+		if err := s.SetInfo(note.System, i.ID, change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
