@@ -225,7 +225,7 @@ func (i *inventory) answerInfo(_ context.Context, from bus.ServerID, body []byte
 	if err != nil {
 		return nil, refusal(err)
 	}
-	return layout.AppendInfo(nil, &info), nil
+	return layout.AppendInfo(nil, info.Sent()), nil
 }
 
 // makeEverywhere creates the databases of Options.Everywhere that do not exist. Only the primary of the Cluster

@@ -164,11 +164,12 @@ func MediaType(s string) string {
 
 // NewAttachment stores the bytes of a new attachment, with FileName(name) and MediaType(kind). The caller must call
 // Release when the updates that use it have ended. Errors match ErrTooLarge.
-func (s *Service) NewAttachment(ctx context.Context, name, kind string, content []byte) (*Attachment, error) {
+func (s *Service) NewAttachment(ctx context.Context, name, kind string, content []byte,
+	files ...note.DatabaseID) (*Attachment, error) {
 	if len(content) > MaxAttachment {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(content), MaxAttachment)
 	}
-	o, err := s.store.Attach(ctx, content)
+	o, err := s.store.Attach(ctx, content, files...)
 	if err != nil {
 		return nil, err
 	}

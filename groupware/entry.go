@@ -126,7 +126,7 @@ func (f *File) Parse(ctx context.Context, kind Kind, text []byte) (*Parsed, erro
 		return nil, err
 	}
 	if len(p.Text) > maxInline {
-		if p.stored, err = f.svc.store.Attach(ctx, p.Text); err != nil {
+		if p.stored, err = f.svc.store.Attach(ctx, p.Text, f.db); err != nil {
 			return nil, err
 		}
 	}

@@ -118,6 +118,17 @@ type batch struct {
 // linear is the maximum number of recipients that are compared one by one, which costs less than a map.
 const linear = 8
 
+// files returns the mail files that get the message now, and 0 if it goes to a mail.box, too.
+func (b *batch) files() (list []note.DatabaseID) {
+	for i := range b.now {
+		list = append(list, b.now[i].database)
+	}
+	if b.whole || len(b.later)+len(b.lists)+len(b.forwards) > 0 {
+		list = append(list, 0)
+	}
+	return list
+}
+
 // known finds a recipient that the batch already has, and adds a new one.
 func (b *batch) known(id note.UNID, index int) (first int, ok bool) {
 	if b.seen == nil {

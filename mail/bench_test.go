@@ -31,10 +31,23 @@ func cpu() time.Duration {
 }
 
 // with has the switches of a benchmark.
-type with struct{ journal, encryption bool }
+type with struct{ journal, encryption, keys bool }
 
 // encrypted returns an environment in which the store in dir is encrypted.
 func encrypted(b *testing.B, e *env.Env, dir string) *env.Env {
+	b.Helper()
+	file := newKeyFile(b, e)
+	var err error
+	at := store.PlacesOf(e.FS, dir, store.Options{})
+	inside := *e
+	if inside.FS, err = crypt.Open(e, crypt.Options{Dir: dir, Folders: []string{at.Index, at.Segments},
+		KeyFile: file}); err != nil {
+		b.Fatal(err)
+	}
+	return &inside
+}
+
+func newKeyFile(b *testing.B, e *env.Env) string {
 	b.Helper()
 	key, err := crypt.NewKey(e)
 	if err != nil {
@@ -44,13 +57,7 @@ func encrypted(b *testing.B, e *env.Env, dir string) *env.Env {
 	if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	at := store.PlacesOf(e.FS, dir, store.Options{})
-	inside := *e
-	if inside.FS, err = crypt.Open(e, crypt.Options{Dir: dir, Folders: []string{at.Index, at.Segments},
-		KeyFile: file}); err != nil {
-		b.Fatal(err)
-	}
-	return &inside
+	return file
 }
 
 // benchmark deposits messages durably on the real disk, 32 at a time, to n recipients each out of 200 people.
@@ -78,8 +85,17 @@ func benchmark(b *testing.B, size, n int, on with) {
 	w.Service, err = Open(s, e, w.people, w.files, o)
 	w.ok(err)
 	var to [200]Recipient
+	file := newKeyFile(b, e)
 	for i := range to {
-		to[i] = w.to(w.person(fmt.Sprintf("p%d", i)).InternetAddress)[0]
+		p := w.person(fmt.Sprintf("p%d", i))
+		if on.keys {
+			w.ok(w.people.People.EnsureMailFile(bg, p.ID))
+			p, err = w.people.Names.Person(bg, p.ID)
+			w.ok(err)
+			w.ok(s.SetKey(p.MailDatabase, file))
+			w.ok(s.Settle(bg, p.MailDatabase, nil))
+		}
+		to[i] = w.to(p.InternetAddress)[0]
 	}
 	body := strings.Repeat(strings.Repeat("x", 74)+"\r\n", size/76)
 	var count atomic.Int64
@@ -128,3 +144,9 @@ func BenchmarkDeposit100Kx3Journal(b *testing.B) { benchmark(b, 100<<10, 3, with
 func BenchmarkDeposit1KEncrypted(b *testing.B) { benchmark(b, 1<<10, 1, with{encryption: true}) }
 
 func BenchmarkDeposit100Kx3Encrypted(b *testing.B) { benchmark(b, 100<<10, 3, with{encryption: true}) }
+
+// The same with a key of its own for each mail file.
+
+func BenchmarkDeposit1KKeys(b *testing.B) { benchmark(b, 1<<10, 1, with{keys: true}) }
+
+func BenchmarkDeposit100Kx3Keys(b *testing.B) { benchmark(b, 100<<10, 3, with{keys: true}) }

@@ -176,7 +176,7 @@ func (s *Depositor) accept(ctx context.Context, sub *Submission, results []error
 	if err != nil {
 		return b, fmt.Errorf("mail: header: %w", err)
 	}
-	c, err := s.mailbox.Compose(ctx, raw)
+	c, err := s.mailbox.Compose(ctx, raw, b.files()...)
 	if err != nil {
 		return b, fmt.Errorf("mail: compose: %w", err)
 	}

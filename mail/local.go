@@ -59,7 +59,8 @@ func (j *job) release() {
 	}
 }
 
-func (j *job) compose(ctx context.Context, e *queue.Entry) (*mailbox.Composed, error) {
+// compose composes the message of the entry, for mail files that are known to get it.
+func (j *job) compose(ctx context.Context, e *queue.Entry, files ...note.DatabaseID) (*mailbox.Composed, error) {
 	if j.composed != nil {
 		return j.composed, nil
 	}
@@ -69,7 +70,7 @@ func (j *job) compose(ctx context.Context, e *queue.Entry) (*mailbox.Composed, e
 	}
 	j.also.hops = hopsOf(raw)
 	j.letter = &letter{raw: raw, invitation: j.s.deposit.invitation(ctx, raw, !e.Unsigned && !e.Junk)}
-	j.composed, err = j.s.mailbox.Compose(ctx, raw)
+	j.composed, err = j.s.mailbox.Compose(ctx, raw, files...)
 	return j.composed, err
 }
 
@@ -172,7 +173,7 @@ func (j *job) try(ctx context.Context, e *queue.Entry, piece []attempt) error {
 	c := j.composed
 	if len(names) > 1 {
 		var err error
-		if c, err = j.compose(ctx, e); err != nil {
+		if c, err = j.compose(ctx, e, names[1:]...); err != nil {
 			return err
 		}
 		j.prepare(e)

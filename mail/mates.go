@@ -71,7 +71,7 @@ func (s *Depositor) Take(ctx context.Context, h *Handed, raw []byte) error {
 	case a.elsewhere || a.away || a.database != h.Database:
 		return fmt.Errorf("mail: %w: mail file %s", store.ErrNotFound, h.Database)
 	}
-	c, err := s.mailbox.Compose(ctx, raw)
+	c, err := s.mailbox.Compose(ctx, raw, h.Database)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type Incoming struct {
 // Implements: RFC 4314 §4 APPEND leaves out the flags that may not be set
 func (f *File) Append(ctx context.Context, folder string, raw []byte, fl Flags,
 	date time.Time) (validity, uid uint32, err error) {
-	c, err := f.svc.Compose(ctx, raw)
+	c, err := f.svc.Compose(ctx, raw, f.db)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -78,7 +78,7 @@ func (f *File) AppendAll(ctx context.Context, folder string, list []Incoming) (v
 	}()
 	var size uint64
 	for i := range list {
-		c, err := f.svc.Compose(ctx, list[i].Raw)
+		c, err := f.svc.Compose(ctx, list[i].Raw, f.db)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -165,7 +165,7 @@ func (v *View) Replace(ctx context.Context, uid uint32, to *File, dest string,
 	if v.readOnly {
 		return 0, 0, ErrReadOnly
 	}
-	c, err := v.f.svc.Compose(ctx, m.Raw)
+	c, err := v.f.svc.Compose(ctx, m.Raw, to.db)
 	if err != nil {
 		return 0, 0, err
 	}

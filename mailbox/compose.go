@@ -27,28 +27,29 @@ type Composed struct {
 }
 
 // Compose parses a message for storing. It is the only place that parses mail: readers use the summary computed here.
-// Call Release after the updates that use the result have ended.
-func (s *Service) Compose(ctx context.Context, raw []byte) (*Composed, error) {
+// Call Release after the updates that use the result have ended. files are the mail files that the message is for, as
+// far as they are known: see store.Prepare.
+func (s *Service) Compose(ctx context.Context, raw []byte, files ...note.DatabaseID) (*Composed, error) {
 	if bytes.IndexByte(raw, 0) >= 0 {
 		return nil, ErrBadMessage
 	}
-	return s.ComposeImported(ctx, raw)
+	return s.ComposeImported(ctx, raw, files...)
 }
 
 // ComposeImported is like Compose, for mail imported from another system. It accepts NUL bytes and stores them
 // unchanged; protocols show a NUL as 0x80.
-func (s *Service) ComposeImported(ctx context.Context, raw []byte) (*Composed, error) {
+func (s *Service) ComposeImported(ctx context.Context, raw []byte, files ...note.DatabaseID) (*Composed, error) {
 	if len(raw) > s.opt.MessageSize {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooBig, len(raw), s.opt.MessageSize)
 	}
-	return s.ComposeRestored(ctx, raw)
+	return s.ComposeRestored(ctx, raw, files...)
 }
 
 // ComposeRestored is like ComposeImported, for a message from a backup. It accepts any size: the limit may have been
 // higher when the message arrived.
-func (s *Service) ComposeRestored(ctx context.Context, raw []byte) (*Composed, error) {
+func (s *Service) ComposeRestored(ctx context.Context, raw []byte, files ...note.DatabaseID) (*Composed, error) {
 	root := mime.Parse(raw, s.opt.Limits)
-	m, err := s.store.Prepare(ctx, raw, mime.SplitLeaves(raw, root, s.store.LeastObject()))
+	m, err := s.store.Prepare(ctx, raw, mime.SplitLeaves(raw, root, s.store.LeastObject()), files...)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func (f *File) Uploads() Uploads { return Uploads{f} }
 func (x Uploads) Put(ctx context.Context, content []byte, kind string, age time.Duration,
 	room int64) (note.UNID, error) {
 	f := x.f
-	o, err := f.svc.store.Attach(ctx, content)
+	o, err := f.svc.store.Attach(ctx, content, f.db)
 	if err != nil {
 		return note.UNID{}, err
 	}

@@ -55,7 +55,7 @@ func (l *Local) Apply(ctx context.Context, db note.DatabaseID, p *ChangePage) (A
 		}
 	}()
 	for i := range p.Notes {
-		n, err := l.prepare(ctx, p.Notes[i], &ack)
+		n, err := l.prepare(ctx, db, p.Notes[i], &ack)
 		switch {
 		case err != nil && !ofNote(err):
 			return ack, err
@@ -89,7 +89,7 @@ func (l *Local) position(ctx context.Context, db note.DatabaseID) (p store.Posit
 
 // prepare receives a note's message and objects, before any lock is taken. It returns nil if objects are missing and
 // lists them in the Ack.
-func (l *Local) prepare(ctx context.Context, c Change, ack *Ack) (*incoming, error) {
+func (l *Local) prepare(ctx context.Context, db note.DatabaseID, c Change, ack *Ack) (*incoming, error) {
 	n := &incoming{Change: c}
 	if c.Thin {
 		return n, nil
@@ -112,7 +112,7 @@ func (l *Local) prepare(ctx context.Context, c Change, ack *Ack) (*incoming, err
 		ack.Again = append(ack.Again, c.Note.UNID)
 		return nil, nil
 	}
-	if err := l.bring(ctx, n); err != nil {
+	if err := l.bring(ctx, db, n); err != nil {
 		n.release()
 		if errors.Is(err, ErrMissing) { // dropped between the check and the use
 			ack.Again = append(ack.Again, c.Note.UNID)
@@ -147,7 +147,7 @@ func (l *Local) fetch(ref store.ObjectRef) ([]byte, error) {
 }
 
 // bring writes a note's message and attachments to the store.
-func (l *Local) bring(ctx context.Context, n *incoming) error {
+func (l *Local) bring(ctx context.Context, db note.DatabaseID, n *incoming) error {
 	if len(n.Note.Message) > 0 {
 		d, size, _, err := store.RecipeParts(n.Note.Message)
 		if err != nil {
@@ -159,13 +159,13 @@ func (l *Local) bring(ctx context.Context, n *incoming) error {
 		if n.Note.Size != size || !names(n.Note, d) {
 			return formatError("note %s: the message is not its own", n.Note.UNID)
 		}
-		if n.message, err = l.s.Receive(ctx, n.Note.Message, l.fetch); err != nil {
+		if n.message, err = l.s.Receive(ctx, n.Note.Message, l.fetch, db); err != nil {
 			return err
 		}
 	}
 	for _, rev := range liveLeaves(n.Note) {
 		for _, a := range n.Note.Contents[rev].Attachments {
-			o, err := l.attach(ctx, store.ObjectRef{Digest: a.Digest, Size: a.Size})
+			o, err := l.attach(ctx, db, store.ObjectRef{Digest: a.Digest, Size: a.Size})
 			if err != nil {
 				return err
 			}
@@ -185,15 +185,15 @@ func names(n *store.Remote, d note.Digest) bool {
 	return false
 }
 
-func (l *Local) attach(ctx context.Context, ref store.ObjectRef) (*store.Object, error) {
-	if o, err := l.s.ReceiveObject(ctx, ref, nil); err == nil || !errors.Is(err, store.ErrNotFound) {
+func (l *Local) attach(ctx context.Context, db note.DatabaseID, ref store.ObjectRef) (*store.Object, error) {
+	if o, err := l.s.ReceiveObject(ctx, ref, nil, db); err == nil || !errors.Is(err, store.ErrNotFound) {
 		return o, err
 	}
 	b, err := l.fetch(ref)
 	if err != nil {
 		return nil, err
 	}
-	return l.s.ReceiveObject(ctx, ref, b)
+	return l.s.ReceiveObject(ctx, ref, b, db)
 }
 
 // applyAll applies notes in one update. If that fails, it applies them one by one, so that a bad note is set aside and
@@ -334,7 +334,7 @@ func (l *Local) reread(ctx context.Context, db note.DatabaseID, n *incoming) err
 		}
 		return err
 	}
-	n.composed, err = l.mail.Compose(ctx, raw.Bytes())
+	n.composed, err = l.mail.Compose(ctx, raw.Bytes(), db)
 	if err != nil {
 		return fmt.Errorf("note %s: %w", n.Note.UNID, err)
 	}
@@ -356,7 +356,7 @@ func (l *Local) ApplyLedger(ctx context.Context, db note.DatabaseID, p *LedgerPa
 	page := p.LedgerPage
 	var err error
 	for _, list := range []*[]store.Numbered{&page.Notes, &page.Again} {
-		if *list, err = l.prepareNumbered(ctx, *list, b, &ack); err != nil {
+		if *list, err = l.prepareNumbered(ctx, db, *list, b, &ack); err != nil {
 			return ack, err
 		}
 	}
@@ -417,7 +417,7 @@ func (b *batch) release() {
 }
 
 // prepareNumbered prepares the notes of a page and omits those that cannot be applied.
-func (l *Local) prepareNumbered(ctx context.Context, list []store.Numbered, b *batch,
+func (l *Local) prepareNumbered(ctx context.Context, db note.DatabaseID, list []store.Numbered, b *batch,
 	ack *Ack) ([]store.Numbered, error) {
 	out := make([]store.Numbered, 0, len(list))
 	for i := range list {
@@ -425,7 +425,7 @@ func (l *Local) prepareNumbered(ctx context.Context, list []store.Numbered, b *b
 			out = append(out, list[i])
 			continue
 		}
-		n, err := l.prepare(ctx, Change{Note: &list[i].Remote}, ack)
+		n, err := l.prepare(ctx, db, Change{Note: &list[i].Remote}, ack)
 		switch {
 		case err != nil && !ofNote(err):
 			return nil, err

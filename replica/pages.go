@@ -184,7 +184,7 @@ func appendInfo(dst []byte, i *layout.Info) []byte {
 	if i == nil {
 		return append(dst, 0)
 	}
-	return appendBytes(dst, layout.AppendInfo(nil, i))
+	return appendBytes(dst, layout.AppendInfo(nil, i.Sent()))
 }
 
 func (r *reader) info() *layout.Info {

@@ -118,7 +118,7 @@ func New(s *store.Store, e *env.Env, o Options) *Service {
 // kind has one.
 func (s *Service) indexes(i *layout.Info) (texts, bool) {
 	kind, ok := s.opt.Kinds[i.Kind]
-	return kind, ok && !i.NoFullText
+	return kind, ok && i.Indexed()
 }
 
 // index returns the index that answers queries, or nil if there is none.

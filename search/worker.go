@@ -473,7 +473,7 @@ func (w *worker) look(db note.DatabaseID) error {
 
 // switched records a database whose full text is switched off.
 func (w *worker) switched(i *layout.Info) {
-	if _, known := w.s.opt.Kinds[i.Kind]; known && i.NoFullText {
+	if _, known := w.s.opt.Kinds[i.Kind]; known && !i.Indexed() {
 		w.off[i.ID] = true
 	}
 }

@@ -110,7 +110,7 @@ func (im *importer) run(ctx context.Context, read func(context.Context, *importe
 			defer wg.Done()
 			for p := range im.work {
 				if p.err == nil && p.mark == nil {
-					p.composed, p.err = im.mailbox.ComposeImported(ctx, p.raw)
+					p.composed, p.err = im.mailbox.ComposeImported(ctx, p.raw, im.db)
 				}
 				p.raw = nil
 				close(p.ready)

@@ -421,7 +421,7 @@ func (k *copying) readMessage(r *store.Reader, row *layout.Note, c *copied) erro
 	if err != nil {
 		return err
 	}
-	composed, err := k.mailbox.ComposeRestored(k.ctx, raw)
+	composed, err := k.mailbox.ComposeRestored(k.ctx, raw, k.dst)
 	if err != nil {
 		return err
 	}
@@ -458,7 +458,7 @@ func (k *copying) read(r *store.Reader, id note.ID, row *layout.Note, c *copied)
 		if err != nil {
 			return err
 		}
-		o, err := k.store.Attach(k.ctx, data)
+		o, err := k.store.Attach(k.ctx, data, k.dst)
 		if err != nil {
 			return err
 		}

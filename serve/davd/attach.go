@@ -88,7 +88,8 @@ func attach(q *request, x *resource) error {
 			return err
 		}
 		name := nameOfFile(q.r.Header.Get("Content-Disposition"))
-		a.change.New, err = q.s.groupware.NewAttachment(q.ctx, name, q.r.Header.Get("Content-Type"), body)
+		a.change.New, err = q.s.groupware.NewAttachment(q.ctx, name, q.r.Header.Get("Content-Type"), body,
+			q.file(x.owner).Database())
 		if err != nil {
 			return err
 		}

@@ -441,7 +441,7 @@ func (x *emailSetting) prepare(d *draft, size, cost int64, read func() ([]byte, 
 	if err != nil {
 		return err
 	}
-	if d.Composed, err = mail.Compose(x.c.ctx, compose.CRLF(raw)); err != nil {
+	if d.Composed, err = mail.Compose(x.c.ctx, compose.CRLF(raw), x.c.account.File.Database()); err != nil {
 		return err
 	}
 	// Reserved until the call ends, for three copies: here, in the batch, and in the log.

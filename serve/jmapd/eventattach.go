@@ -130,7 +130,7 @@ func (b *eventBlobs) store(from *Account, blobID, title, contentType string) (*g
 	if contentType == "" {
 		contentType = in.kind
 	}
-	return b.c.s.backend.Groupware().NewAttachment(b.c.ctx, title, contentType, content)
+	return b.c.s.backend.Groupware().NewAttachment(b.c.ctx, title, contentType, content, b.f.Database())
 }
 
 // offered returns the attachments that were made.

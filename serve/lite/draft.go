@@ -285,7 +285,7 @@ func filePart(name, kind string, size int64) *compose.Part {
 
 // store stores a message in a folder of the user's mail file. It replaces the draft old, if that is not zero.
 func (v *visit) store(own *box, raw []byte, useOf string, words []string, old note.UNID) (u note.UNID, err error) {
-	c, err := v.s.files.Compose(v.ctx, raw)
+	c, err := v.s.files.Compose(v.ctx, raw, own.Database())
 	if err != nil {
 		return u, err
 	}

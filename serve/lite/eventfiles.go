@@ -114,7 +114,7 @@ func (v *visit) attach(p *planner) error {
 	}
 	for i := range v.form.files {
 		f := &v.form.files[i]
-		a, err := v.s.plans.NewAttachment(v.ctx, f.name, f.kind, f.content)
+		a, err := v.s.plans.NewAttachment(v.ctx, f.name, f.kind, f.content, p.Database())
 		if err == nil {
 			err = v.attachChange(p, x, &scheduling.AttachmentChange{New: a})
 			a.Release()
