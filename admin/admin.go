@@ -175,7 +175,8 @@ var table []*Verb
 // The verbs of the console read the table, so it cannot be a variable's initial value.
 func init() {
 	table = concat(people(), sessions(), groups(), lists(), domains(), domainKeys(), dnsVerbs(), mailIns(), rooms(),
-		databases(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(), mailRules(),
+		databases(), databaseKeys(), onMachine(transfers()), shows(), bans(), queues(), reportVerbs(), routes(),
+		mailRules(),
 		retentions(), assistance(),
 		replication(), clusters(), clusterShows(), clusterKeeps(), places(), logs(), searches(), sieves(), junks(),
 		calendars(), deleted(), checks(),

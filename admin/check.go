@@ -32,6 +32,7 @@ type Checked struct {
 	Messages  uint64   `json:"messages"`
 	Objects   uint64   `json:"objects"`
 	Elsewhere uint64   `json:"objects_elsewhere,omitempty"`
+	Locked    []string `json:"locked,omitempty"`
 	Rows      uint64   `json:"rows"`
 	Bytes     Size     `json:"bytes"`
 }
@@ -62,6 +63,9 @@ func (r Checked) Text() string {
 	}
 	if r.Elsewhere > 0 {
 		fmt.Fprintf(&b, "%d objects are only at data.segments_archive: --deep reads them\n", r.Elsewhere)
+	}
+	for _, d := range r.Locked {
+		fmt.Fprintf(&b, "database %s was not checked: it is locked (doublet db unlock)\n", d)
 	}
 	word := "clean"
 	if !r.Clean {
@@ -117,6 +121,9 @@ func ShowCheck(r check.Report) Checked {
 		Clean: r.Clean(), More: r.More, Applied: r.Applied, Healed: r.Healed, Found: r.Found, Restart: r.Reopen,
 		Databases: r.Databases, Notes: r.Notes, Stubs: r.Stubs,
 		Messages: r.Messages, Objects: r.Objects, Elsewhere: r.Elsewhere, Rows: r.Rows, Bytes: Size(r.Bytes),
+	}
+	for _, id := range r.Locked {
+		out.Locked = append(out.Locked, id.String())
 	}
 	for _, f := range r.Findings {
 		out.Findings = append(out.Findings, f.String())

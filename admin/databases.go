@@ -33,9 +33,13 @@ type Database struct {
 	// Caution is the warning of db set.
 	Caution string `json:"caution,omitempty"`
 	// FullText is off if the database is not in the full-text index; "" means on.
-	FullText string   `json:"fulltext,omitempty"`
-	Access   []string `json:"access,omitempty"`
-	Folders  []Folder `json:"folders,omitempty"`
+	FullText string `json:"fulltext,omitempty"`
+	// Encryption is the state of the database's own key, KeyFile the file that opens it, Key the key in that file.
+	Encryption string   `json:"encryption,omitempty"`
+	KeyFile    string   `json:"key_file,omitempty"`
+	Key        string   `json:"key,omitempty"`
+	Access     []string `json:"access,omitempty"`
+	Folders    []Folder `json:"folders,omitempty"`
 }
 
 // Folder is a folder of a mail file.
@@ -127,9 +131,10 @@ func (c *Call) databaseOf(ctx context.Context, i layout.Info) Database {
 	if i.Ack != layout.AckLocal {
 		d.Acknowledge = i.Ack.String()
 	}
-	if i.NoFullText {
+	if !i.Indexed() {
 		d.FullText = "off"
 	}
+	d.Encryption, d.KeyFile, d.Key = databaseKeyOf(c, &i)
 	return d
 }
 
@@ -211,6 +216,9 @@ func databaseSet(ctx context.Context, c *Call, a *DatabaseSet) (Database, error)
 	}
 	if a.Service != nil && i.State == layout.PendingDelete {
 		return Database{}, fmt.Errorf("%w: the database was removed: undo brings it back", ErrUsage)
+	}
+	if a.Service != nil && *a.Service && c.Store.Locked(&i) {
+		return Database{}, keyError(store.ErrLocked)
 	}
 	ack, off, err := a.switches(&i)
 	if err != nil {

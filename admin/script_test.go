@@ -403,6 +403,13 @@ var script = []struct{ verb, args, want string }{
 	{"encryption", `{}`, `{"on":false}`},          // see test/e2e TestEncryptionAtRest
 	{"encryption rotate", `{}`, "!usage "},
 	{"encryption rewrite", `{}`, "!usage "},
+	{"db encrypt", `{"name":"ada"}`, "!usage "}, // see test/e2e TestDatabaseKey
+	{"db encrypt", `{"name":"ada","off":true}`, "!usage "},
+	{"db encrypt", `{"name":"ada","key":"ada.key"}`, "!usage "},
+	{"db encrypt", `{"name":"ada","key":"/nowhere"}`, "!not found "},
+	{"db encrypt", `{"name":"Directory","key":"/nowhere"}`, "!usage "},
+	{"db lock", `{"name":"ada"}`, "!usage "},
+	{"db unlock", `{"name":"ada"}`, "!usage "},
 	{"backup moments", `{"dir":"/nowhere"}`, "!not found "},
 	{"backup prune", `{"dir":"/backup","keep":0}`, "!usage "},
 	{"backup prune", `{"dir":"/backup","keep":1}`, `"removed_files":0`},

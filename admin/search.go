@@ -76,6 +76,9 @@ func searchRebuild(_ context.Context, c *ServerCall, a *SearchRebuild) (Done, er
 	if err != nil {
 		return Done{}, err
 	}
+	if info.Key != nil {
+		return Done{}, fmt.Errorf("%w: full text of %s is off, because it has a key of its own", ErrUsage, info.Title)
+	}
 	if info.NoFullText {
 		return Done{}, fmt.Errorf("%w: full text of %s is off: db set %s --fulltext on", ErrUsage, info.Title,
 			a.Database)

@@ -11,10 +11,13 @@ import (
 	"doublet/admin"
 	"doublet/cmd/doublet/config"
 	"doublet/env/logtail"
+	"doublet/note"
 	"doublet/replica/schedule"
 	"doublet/stat/cpu"
+	"doublet/store"
 	"doublet/store/archive"
 	"doublet/store/blob"
+	"doublet/store/layout"
 	"doublet/task"
 )
 
@@ -147,13 +150,18 @@ func (h *server) startMaintenance(tasks *task.Supervisor) {
 	}
 }
 
-// startEncryption starts the task that encrypts files from before encryption was switched on, or with an older key.
+// startEncryption starts the task that encrypts files from before encryption was switched on, or with an older key, and
+// the rest of databases that got a key of their own, or lost it.
 func (h *server) startEncryption(tasks *task.Supervisor) {
-	if h.system.Encryption == nil {
+	if list, err := unsettled(h.system.Store); h.system.Encryption == nil && len(list) == 0 && err == nil {
 		return
 	}
 	tasks.Start(task.Task{Name: "Encryption", When: task.Every(5 * time.Minute), AtStart: true,
 		Run: func(ctx context.Context, r *task.Run) error {
+			err := settleKeys(ctx, h.system.Store, r)
+			if h.system.Encryption == nil || err != nil {
+				return err
+			}
 			p, err := h.system.Encryption.Rewrite(ctx, func(done int64) {
 				r.Report(admin.Size(done).String() + " encrypted anew")
 			})
@@ -163,6 +171,29 @@ func (h *server) startEncryption(tasks *task.Supervisor) {
 			}
 			return err
 		}})
+}
+
+// settleKeys encrypts what databases hold from before they got a key of their own, and decrypts those that are to have
+// none.
+func settleKeys(ctx context.Context, s *store.Store, r *task.Run) error {
+	list, err := unsettled(s)
+	errs := []error{err}
+	for _, id := range list {
+		errs = append(errs, s.Settle(ctx, id, func(notes uint64) {
+			r.Report(fmt.Sprintf("database %s: %d notes", id, notes))
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// unsettled returns the databases of which not all is encrypted as their keys say.
+func unsettled(s *store.Store) (list []note.DatabaseID, err error) {
+	err = s.Infos(func(i *layout.Info) {
+		if i.Key != nil && !i.Key.Settled && i.State == layout.InService {
+			list = append(list, i.ID)
+		}
+	})
+	return list, err
 }
 
 // commander runs a verb with words as they stand on a command line: admin.Running.Command.
