@@ -91,7 +91,7 @@ func (s *Store) Read(ctx context.Context, who note.Who, id note.DatabaseID, fn f
 // reader is used by one at a time. The call of Read must not return before.
 func Beside(r *Reader, fn func(*Reader)) {
 	x := &Reader{who: r.who, rights: r.rights}
-	x.snapshot = r.snapshot
+	x.snapshot = snapshot{s: r.s, db: r.db, st: r.st, eng: r.eng} // without what r has read, which it goes on changing
 	defer x.close()
 	fn(x)
 }
