@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"doublet/note"
 	"doublet/store/layout"
@@ -32,7 +33,11 @@ type Branch struct {
 }
 
 // feed reports changes to consumers, in order, up to the horizon, and stores their cursors.
-type feed struct{ *core }
+type feed struct {
+	*core
+	// reads counts the calls of Feed, and inMemory those of them that read no rows.
+	reads, inMemory atomic.Uint64
+}
 
 // branches returns the incarnations from which this one descends.
 func (f *feed) branches() ([]Branch, error) {
@@ -106,46 +111,72 @@ func (f *feed) Feed(c Cursor, fn func(Change) bool) (Cursor, error) {
 	if err != nil {
 		return c, err
 	}
-	horizon := f.hz.durable()
-	snap := f.eng.NewSnapshot() // the cut and the entries must be of the same moment
+	f.reads.Add(1)
+	r := &feedReader{feed: f, fn: fn, at: seq}
+	list, horizon, ok := f.hz.since(seq)
+	if ok {
+		f.inMemory.Add(1)
+		r.take(list)
+	} else if err := r.scan(horizon); err != nil {
+		return Cursor{f.incarnation, r.at}, err
+	}
+	if !r.stopped {
+		// Sequences without an entry (recipes, gaps after a start) are passed too. Otherwise a consumer would always
+		// have something left to read.
+		r.at = max(r.at, horizon)
+	}
+	return Cursor{f.incarnation, r.at}, nil
+}
+
+// feedReader passes changes to a consumer. at is the sequence up to which the consumer has taken them, and stopped
+// means that it refused the next one.
+type feedReader struct {
+	*feed
+	fn      func(Change) bool
+	at      uint64
+	stopped bool
+}
+
+// take passes the changes above at to the consumer, until it refuses one. A database that was removed is passed over.
+func (r *feedReader) take(items []layout.FeedItem) {
+	for _, it := range items {
+		if it.Seq <= r.at {
+			continue
+		}
+		id, ok := r.dbs.byNumber(it.Database)
+		if r.stopped = ok && !r.fn(Change{id, it.Note, it.Seq}); r.stopped {
+			return
+		}
+		r.at = it.Seq
+	}
+}
+
+// scan reads the changes from the engine, up to the horizon.
+func (r *feedReader) scan(horizon uint64) error {
+	snap := r.eng.NewSnapshot() // the cut and the entries must be of the same moment
 	defer snap.Close()
-	if cut, err := metaUint(snap, metaCut); err != nil || seq < cut {
-		return c, errorOr(err, ErrFeedCut)
+	if cut, err := metaUint(snap, metaCut); err != nil || r.at < cut {
+		return errorOr(err, ErrFeedCut)
 	}
-	c = Cursor{f.incarnation, seq}
-	lo, err := entryWith(snap, seq+1)
+	lo, err := entryWith(snap, r.at+1)
 	if err != nil {
-		return c, err
+		return err
 	}
-	stopped := false
 	err = scanRange(snap, lo, layout.NumberKey(layout.SpaceFeed, horizon+1), func(k, v []byte) error {
 		items, err := layout.ReadFeed(layout.Tail64(k), v)
 		if err != nil {
 			return fmt.Errorf("%w: feed entry %d", ErrDamaged, layout.Tail64(k))
 		}
-		for _, it := range items {
-			if it.Seq <= seq {
-				continue
-			}
-			id, ok := f.dbs.byNumber(it.Database)
-			if ok && !fn(Change{id, it.Note, it.Seq}) {
-				stopped = true
-				return errStop
-			}
-			c.Seq = it.Seq
+		if r.take(items); r.stopped {
+			return errStop
 		}
 		return nil
 	})
 	if errors.Is(err, ErrDamaged) {
 		// A damaged feed sends its consumers to the databases' own rows, as a feed that was cut does.
-		return c, fmt.Errorf("%w: %w", ErrFeedCut, err)
+		err = fmt.Errorf("%w: %w", ErrFeedCut, err)
 	}
-	if err == nil && !stopped {
-		// Sequences without an entry (recipes, gaps after a start) are passed too. Otherwise a consumer would always
-		// have something left to read.
-		c.Seq = max(c.Seq, horizon)
-	}
-	return c, err
+	return err
 }
 
 // entryWith returns the key of the feed entry that can hold a sequence: the last entry that begins at or before it. A

@@ -3,6 +3,8 @@ package store
 import (
 	"sync"
 	"sync/atomic"
+
+	"doublet/store/layout"
 )
 
 // ceilingStep is the number of sequences that one durable ceiling covers. A new ceiling is written when half of them
@@ -23,12 +25,14 @@ type horizon struct {
 	passed  chan struct{}
 	err     error
 	mark    atomic.Uint64
+	newest  newest
 }
 
-// span holds the sequences of one commit that is not durable yet.
+// span holds the sequences of one commit that is not durable yet, and its entry of the feed.
 type span struct {
 	first, last uint64
 	databases   []uint32
+	feed        []layout.FeedItem
 	done        bool
 }
 
@@ -40,6 +44,7 @@ func (h *horizon) start(next, ceiling uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.next, h.ceiling = next, ceiling
+	h.newest.floor = next - 1
 	h.mark.Store(next - 1)
 }
 
@@ -71,6 +76,9 @@ func (h *horizon) complete(sp *span) []*span {
 	}
 	out := h.pending[:n:n]
 	h.pending = h.pending[n:]
+	for _, sp := range out {
+		h.newest.add(sp.feed)
+	}
 	h.mark.Store(out[n-1].last)
 	close(h.passed)
 	h.passed = make(chan struct{})
@@ -78,6 +86,22 @@ func (h *horizon) complete(sp *span) []*span {
 }
 
 func (h *horizon) durable() uint64 { return h.mark.Load() }
+
+// since returns the changes after a sequence, and the sequence up to which it knows them. ok is false if some of them
+// are not in memory.
+func (h *horizon) since(seq uint64) (list []layout.FeedItem, upto uint64, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list, ok = h.newest.since(seq)
+	return list, h.mark.Load(), ok
+}
+
+// cut records that the feed was cut up to a sequence.
+func (h *horizon) cut(seq uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.newest.floor = max(h.newest.floor, seq)
+}
 
 // taken returns the last sequence assigned.
 func (h *horizon) taken() uint64 {

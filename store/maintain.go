@@ -58,7 +58,11 @@ func (s *Store) Trim() error {
 	defer b.Close()
 	putUint(b, metaCut, slowest)
 	_ = b.DeleteRange(layout.NumberKey(layout.SpaceFeed, 0), layout.NumberKey(layout.SpaceFeed, slowest+1), nil)
-	return engineError(b.Commit(pebble.NoSync))
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return engineError(err)
+	}
+	s.hz.cut(slowest)
+	return nil
 }
 
 // Maintain removes what a database no longer needs to keep for clients and replicas: expunges older than 90 days beyond

@@ -156,7 +156,6 @@ func TestDamagedFeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
 	db, err := s.CreateDatabase(note.System, Create{Kind: "a"})
 	if err != nil {
 		t.Fatal(err)
@@ -173,6 +172,14 @@ func TestDamagedFeed(t *testing.T) {
 			}
 		}
 	}
+	// Until the store is opened again, the feed is read in memory.
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(f.Env, "data", crashOptions()); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
 	told := 0
 	at, err := s.Feed(start, func(Change) bool { told++; return true })
 	if !errors.Is(err, ErrFeedCut) || told != 1 {

@@ -68,6 +68,10 @@ func (st *storeStats) init(s *Store) {
 		func() float64 { return float64(s.hz.durable()) })
 	t.CounterFunc("Database.Space.Refused", "writes refused below the floor of free space",
 		func() float64 { return float64(s.space.refused.Load()) })
+	t.CounterFunc("Database.Feed.Reads", "reads of the feed of changes",
+		func() float64 { return float64(s.feed.reads.Load()) })
+	t.CounterFunc("Database.Feed.ReadsInMemory", "of these, reads of changes that are held in memory",
+		func() float64 { return float64(s.feed.inMemory.Load()) })
 	metric := func(f func(*pebble.Metrics) float64) func() float64 {
 		return func() float64 {
 			if s.closed.Load() {

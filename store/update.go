@@ -254,6 +254,7 @@ func (tx *Tx) commit() (commit, error) {
 		}
 	}
 	set(b, layout.NumberKey(layout.SpaceFeed, sp.first), layout.AppendFeed(nil, feed))
+	sp.feed = feed
 	tx.s.timed(b)
 	err = tx.apply(b)
 	applied = true
