@@ -147,12 +147,9 @@ func (s *holdings) forget(mate note.UNID) {
 }
 
 // position reads the position of a database from the store.
-func (s *holdings) position(ctx context.Context, db note.DatabaseID) (pos store.Position, err error) {
-	err = s.store.Read(ctx, note.System, db, func(r *store.Reader) error {
-		pos = r.Position()
-		return nil
-	})
-	return pos, err
+func (s *holdings) position(ctx context.Context, db note.DatabaseID) (store.Position, error) {
+	c, err := s.store.Current(ctx, db)
+	return c.Position, err
 }
 
 // refresh updates the record after the database has changed here.

@@ -213,15 +213,9 @@ func (r *replication) compare(ctx context.Context, x *replicator, from note.Data
 }
 
 // unnumbered reports whether a replica has changes that its primary has not confirmed.
-func (r *replication) unnumbered(ctx context.Context, db note.DatabaseID) (yes bool, err error) {
-	err = r.store.Read(ctx, note.System, db, func(r *store.Reader) error {
-		c, err := r.Replicable(store.ChangeQuery{Limit: 1, Max: 1, Bare: true})
-		if err == nil {
-			yes = len(c.Notes) > 0 || c.Info != nil
-		}
-		return err
-	})
-	return yes, err
+func (r *replication) unnumbered(ctx context.Context, db note.DatabaseID) (bool, error) {
+	c, err := r.store.Current(ctx, db)
+	return c.Position.Pending, err
 }
 
 // due reports whether there may be something to send to a mate.

@@ -36,7 +36,7 @@ func (n *incoming) release() {
 // Apply implements Side.
 func (l *Local) Apply(ctx context.Context, db note.DatabaseID, p *ChangePage) (Ack, error) {
 	var ack Ack
-	err := l.read(ctx, db, func(_ *store.Reader, g *grant) error { return g.need(MayPush) })
+	err := l.mayPush(ctx, db)
 	if err != nil {
 		return ack, err
 	}
@@ -79,12 +79,9 @@ func (l *Local) Apply(ctx context.Context, db note.DatabaseID, p *ChangePage) (A
 	return ack, err
 }
 
-func (l *Local) position(ctx context.Context, db note.DatabaseID) (p store.Position, err error) {
-	err = l.read(ctx, db, func(r *store.Reader, _ *grant) error {
-		p = r.Position()
-		return nil
-	})
-	return p, err
+func (l *Local) position(ctx context.Context, db note.DatabaseID) (store.Position, error) {
+	c, _, err := l.current(ctx, db)
+	return c.Position, err
 }
 
 // prepare receives a note's message and objects, before any lock is taken. It returns nil if objects are missing and
@@ -363,7 +360,7 @@ func (l *Local) ApplyLedger(ctx context.Context, db note.DatabaseID, p *LedgerPa
 	if len(ack.Missing) > 0 {
 		return ack, nil // nothing is applied without them
 	}
-	before, err := l.counts(ctx, db)
+	before, _, err := l.current(ctx, db)
 	if err != nil {
 		return ack, err
 	}
@@ -384,7 +381,7 @@ func (l *Local) ApplyLedger(ctx context.Context, db note.DatabaseID, p *LedgerPa
 		return ack, err
 	}
 	l.stage.used(note.UNID{}, b.refs)
-	after, err := l.counts(ctx, db)
+	after, _, err := l.current(ctx, db)
 	if err != nil {
 		return ack, err
 	}
@@ -395,11 +392,11 @@ func (l *Local) ApplyLedger(ctx context.Context, db note.DatabaseID, p *LedgerPa
 			ack.Deleted++
 		}
 	}
-	ack.Added = min(len(page.Notes), max(0, int(after-before)+ack.Deleted))
+	ack.Added = min(len(page.Notes), max(0, int(after.Counters.Notes-before.Counters.Notes)+ack.Deleted))
 	ack.Updated = len(page.Notes) - ack.Added
 	l.stat.took(&ack)
-	ack.Position, err = l.position(ctx, db)
-	return ack, err
+	ack.Position = after.Position
+	return ack, nil
 }
 
 // batch collects the messages and objects of the notes of a page.
@@ -456,18 +453,10 @@ func without(p *store.LedgerPage, u note.UNID) bool {
 	return found
 }
 
-func (l *Local) counts(ctx context.Context, db note.DatabaseID) (n uint64, err error) {
-	err = l.read(ctx, db, func(r *store.Reader, _ *grant) error {
-		n = r.Counters().Notes
-		return nil
-	})
-	return n, err
-}
-
 // Bury implements Side.
 func (l *Local) Bury(ctx context.Context, db note.DatabaseID, by Peer, unids []note.UNID) (Ack, error) {
 	var ack Ack
-	err := l.read(ctx, db, func(_ *store.Reader, g *grant) error { return g.need(MayPush) })
+	err := l.mayPush(ctx, db)
 	if err != nil {
 		return ack, err
 	}

@@ -305,11 +305,3 @@ func verify(n *store.Remote, known note.Tree) error {
 	}
 	return nil
 }
-
-// need returns store.ErrDenied if the caller has none of the rights m.
-func (g *grant) need(m May) error {
-	if g.may()&m == 0 {
-		return store.ErrDenied
-	}
-	return nil
-}

@@ -81,24 +81,46 @@ func (l *Local) read(ctx context.Context, db note.DatabaseID, fn func(*store.Rea
 	})
 }
 
+// current returns the state of the database and the caller's rights. For the server itself it reads no rows.
+func (l *Local) current(ctx context.Context, db note.DatabaseID) (c store.Current, may May, err error) {
+	if l.who.System && db != ID {
+		c, err = l.s.Current(ctx, db)
+		return c, MayPull | MayPush, err
+	}
+	err = l.read(ctx, db, func(r *store.Reader, g *grant) error {
+		c, may = r.Current(), g.may()
+		return nil
+	})
+	return c, may, err
+}
+
+// mayPush returns store.ErrDenied if the caller may not change the database.
+func (l *Local) mayPush(ctx context.Context, db note.DatabaseID) error {
+	_, may, err := l.current(ctx, db)
+	if err == nil && may&MayPush == 0 {
+		err = store.ErrDenied
+	}
+	return err
+}
+
 func (l *Local) peerOf(r *store.Reader) Peer {
 	return Peer{Store: l.s.Incarnation(), Replica: r.Info().Replica}
 }
 
 // Hello implements Side.
 func (l *Local) Hello(ctx context.Context, db note.DatabaseID, by Peer) (Greeting, error) {
-	var g Greeting
-	err := l.read(ctx, db, func(r *store.Reader, gr *grant) error {
-		info, c := r.Info(), r.Counters()
-		g = Greeting{
-			Version: Version, Oldest: Oldest, Peer: l.peerOf(r), Title: info.Title, Kind: info.Kind, Owner: info.Owner,
-			Shared: c.Ledger.Shared, Leads: l.s.Leads(db), Position: r.Position(), Seq: c.Seq, Notes: c.Notes,
-			May: gr.may(),
-		}
-		return nil
-	})
-	if err != nil || by.Replica == 0 {
-		return g, err
+	now, may, err := l.current(ctx, db)
+	if err != nil {
+		return Greeting{}, err
+	}
+	info, c := now.Info, &now.Counters
+	g := Greeting{
+		Version: Version, Oldest: Oldest, Peer: Peer{Store: l.s.Incarnation(), Replica: info.Replica},
+		Title: info.Title, Kind: info.Kind, Owner: info.Owner, Shared: c.Ledger.Shared, Leads: l.s.Leads(db),
+		Position: now.Position, Seq: c.Seq, Notes: c.Notes, May: may,
+	}
+	if by.Replica == 0 {
+		return g, nil
 	}
 	rec, known, err := l.hist.of(ctx, db, by.Replica)
 	if err != nil || !known {
@@ -135,18 +157,14 @@ func (l *Local) Mark(ctx context.Context, db note.DatabaseID, m Mark) error {
 	if m.Peer.Replica == 0 {
 		return formatError("a mark without a replica")
 	}
-	shared := false
-	err := l.read(ctx, db, func(r *store.Reader, _ *grant) error {
-		c := r.Counters()
-		if m.Given > c.Seq {
-			return formatError("a mark at %d, the database is at %d", m.Given, c.Seq)
-		}
-		shared = c.Ledger.Shared
-		return nil
-	})
+	now, _, err := l.current(ctx, db)
 	if err != nil {
 		return err
 	}
+	if m.Given > now.Counters.Seq {
+		return formatError("a mark at %d, the database is at %d", m.Given, now.Counters.Seq)
+	}
+	shared := now.Counters.Ledger.Shared
 	var passed uint64
 	err = l.hist.set(ctx, db, m.Peer.Replica, &l.who, l.env.Clock.Now(), !shared, func(x *Record) {
 		if x.Store != m.Peer.Store && m.Received == 0 {

@@ -210,7 +210,7 @@ func (l *Local) key(d note.Digest) stageKey {
 
 // Lacks implements Side. A person is told only about objects that this person sent.
 func (l *Local) Lacks(ctx context.Context, db note.DatabaseID, refs []store.ObjectRef) ([]Lack, error) {
-	err := l.read(ctx, db, func(_ *store.Reader, g *grant) error { return g.need(MayPush) })
+	err := l.mayPush(ctx, db)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func (l *Local) Lacks(ctx context.Context, db note.DatabaseID, refs []store.Obje
 // PutObject implements Side.
 func (l *Local) PutObject(ctx context.Context, db note.DatabaseID, ref store.ObjectRef, from uint64,
 	r io.Reader) error {
-	err := l.read(ctx, db, func(_ *store.Reader, g *grant) error { return g.need(MayPush) })
+	err := l.mayPush(ctx, db)
 	if err != nil {
 		return err
 	}

@@ -699,6 +699,7 @@ func (se *settlement) publish() {
 	}
 	se.remember()
 	se.st.listings = se.relisted()
+	se.advance()
 	se.db.cur.Store(se.st)
 	for k, c := range se.chunks {
 		t := &se.db.tail

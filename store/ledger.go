@@ -11,13 +11,20 @@ import (
 
 // Position returns this replica's position in the ledger.
 func (sn *snapshot) Position() Position {
+	waits, known := sn.pending()
+	if !known && sn.st.counters.Ledger.Shared {
+		ids, _, err := sn.unnumbered(0, 1)
+		waits = err != nil || len(ids) > 0
+	}
+	return sn.position(waits)
+}
+
+// position returns the position. waits means that a note waits to be numbered.
+func (sn *snapshot) position(waits bool) Position {
 	c := &sn.st.counters
 	p := Position{Ledger: c.Ledger, LastUIDValidity: c.LastUIDValidity}
 	p.Ended = slices.Clone(p.Ended)
-	if c.Ledger.Shared {
-		ids, _, err := sn.unnumbered(0, 1)
-		p.Pending = err != nil || len(ids) > 0 || sn.st.info.Mod == 0
-	}
+	p.Pending = c.Ledger.Shared && (waits || sn.st.info.Mod == 0)
 	return p
 }
 
@@ -123,23 +130,21 @@ type pageBuilder struct {
 // fill adds rows after From, in order of MODSEQ.
 func (b *pageBuilder) fill(limit int, most int64) error {
 	rows, last := 0, b.p.From
-	lo := layout.IDKey(b.r.db.num, layout.KindModSeq, uint64(b.p.From)+1)
-	err := scanRange(b.r.eng, lo, layout.After(layout.Prefix(b.r.db.num, layout.KindModSeq)), func(k, v []byte) error {
+	var failed error
+	err := b.r.Changes(b.p.From, func(mod note.ModSeq, c layout.Change) bool {
 		if rows > 0 && (rows >= limit || b.bytes >= most) {
 			b.p.More, b.p.To = true, last
-			return errStop
+			return false
 		}
-		rows, last = rows+1, note.ModSeq(layout.Tail64(k))
-		c, err := layout.ReadChange(v)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%w: change in database %s", ErrDamaged, b.r.db.id)
-		case c.Expunged:
-			return b.expunge(last, &c)
+		rows, last = rows+1, mod
+		if c.Expunged {
+			failed = b.expunge(mod, &c)
+		} else {
+			failed = b.unlessDamaged(c.Note, b.note(c.Note, true))
 		}
-		return b.unlessDamaged(c.Note, b.note(c.Note, true))
+		return failed == nil
 	})
-	return err
+	return errorOr(failed, err)
 }
 
 // unlessDamaged records a note that cannot be read and returns nil, so that the page continues without it. Other errors

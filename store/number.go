@@ -89,9 +89,37 @@ func (sn *snapshot) unnumbered(after uint64, n int) (ids []note.ID, last uint64,
 	return ids, last, err
 }
 
-// numberedTo means that no note that changed up to seq waits to be numbered. It holds for readers that see the database
-// as of sequence at or later.
-type numberedTo struct{ seq, at uint64 }
+// numberedTo bounds the notes that may wait to be numbered: none that changed up to seq waits. That holds for readers
+// that see the database as of sequence at or later. If waits is not 0, a note waits as of sequence waits. A reader that
+// scans the waiting rows sets a numberedTo, and each commit advances it.
+type numberedTo struct{ seq, at, waits uint64 }
+
+// advance extends numberedTo over a commit. The caller holds db.write and db.publish.
+func (num *numbering) advance() {
+	to, was, now := num.db.numbered.Load(), num.db.cur.Load().counters.Seq, num.st.counters.Seq
+	if to == nil {
+		to = &numberedTo{}
+	}
+	waits := slices.ContainsFunc(num.order, func(id note.ID) bool {
+		t := num.dirty[id]
+		return t.row != nil && t.row.Unnumbered
+	})
+	switch {
+	case waits:
+		num.db.numbered.Store(&numberedTo{to.seq, to.at, now})
+	case to.seq >= was:
+		num.db.numbered.Store(&numberedTo{seq: now, at: now})
+	}
+}
+
+// pending reports whether a note waits to be numbered. known is false if only the rows tell.
+func (sn *snapshot) pending() (yes, known bool) {
+	to, now := sn.db.numbered.Load(), sn.st.counters.Seq
+	if to == nil || now == 0 {
+		return false, false
+	}
+	return to.waits == now, to.waits == now || to.at <= now && to.seq >= now
+}
 
 // scanUnnumbered calls fn for the rows of the notes that wait to be numbered and that changed after a sequence.
 //
@@ -100,9 +128,12 @@ type numberedTo struct{ seq, at uint64 }
 // new row has a higher sequence than all before it, so a range that was found empty stays empty.
 func (sn *snapshot) scanUnnumbered(after uint64, fn func(seq uint64, v []byte) error) error {
 	now := sn.st.counters.Seq
-	from := uint64(0)
-	if to := sn.db.numbered.Load(); to != nil && to.at <= now {
+	from, to := uint64(0), sn.db.numbered.Load()
+	if to != nil && to.at <= now {
 		from = to.seq
+	}
+	if from >= now {
+		return nil
 	}
 	first, seen := now+1, false
 	lo := layout.IDKey(sn.db.num, layout.KindUnnumbered, max(from, after)+1)
@@ -114,8 +145,12 @@ func (sn *snapshot) scanUnnumbered(after uint64, fn func(seq uint64, v []byte) e
 			}
 			return fn(seq, v)
 		})
-	if after <= from && first > from+1 && (err == nil || seen) {
-		sn.db.numbered.Store(&numberedTo{first - 1, now})
+	if after <= from && (err == nil || seen) {
+		next := &numberedTo{seq: first - 1, at: now}
+		if seen {
+			next.waits = now
+		}
+		sn.db.numbered.CompareAndSwap(to, next)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -59,10 +60,17 @@ func TestWaiting(t *testing.T) {
 			if w.rng.IntN(3) > 0 {
 				w.together() // the page ends the wait of all notes that the home has received
 			}
+			now, err := other.s.Current(w.ctx, w.db)
+			if err != nil {
+				t.Fatal(err)
+			}
 			other.read(func(r *store.Reader) error {
 				look("after", r)
 				told, _ := waiting(t, r)
 				seen += len(told)
+				if is := r.Current(); !reflect.DeepEqual(is, now) {
+					t.Fatalf("current %+v, read %+v", now, is)
+				}
 				return nil
 			})
 			if i%2 == 0 {
