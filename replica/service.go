@@ -201,8 +201,9 @@ func (l *Local) Mark(ctx context.Context, db note.DatabaseID, m Mark) error {
 }
 
 // peersEvery is the minimum time between two commits of a mate's progress. As a result deletions are kept a little
-// longer, but a busy cluster saves one commit for each change.
-const peersEvery = 10 * time.Second
+// longer, and what a lost replica may have shown begins a little earlier. But a change seldom costs a second commit,
+// also in a database that changes a few times a minute.
+const peersEvery = time.Minute
 
 func (s *Service) due(db note.DatabaseID, replica note.ReplicaID) bool {
 	now := s.env.Clock.Now()

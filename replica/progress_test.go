@@ -1,0 +1,36 @@
+package replica
+
+import (
+	"testing"
+	"time"
+
+	"doublet/env"
+	"doublet/note"
+)
+
+// TestProgressSeldom checks that the progress of a mate in a database that changes all the time is committed once a
+// minute, each mate and each database for itself.
+func TestProgressSeldom(t *testing.T) {
+	t.Parallel()
+	clock := env.NewManual(env.TestStart)
+	s := &Service{env: &env.Env{Clock: clock}, peers: map[recordKey]time.Time{}}
+	commits := map[recordKey]int{}
+	for range 5 * 60 {
+		for db := range note.DatabaseID(2) {
+			for mate := range note.ReplicaID(2) {
+				if s.due(db, mate) {
+					commits[recordKey{db, mate}]++
+				}
+			}
+		}
+		clock.Advance(time.Second)
+	}
+	if len(commits) != 4 {
+		t.Errorf("%d of 4 were committed", len(commits))
+	}
+	for k, n := range commits {
+		if n != 5 {
+			t.Errorf("%+v: %d commits in 5 minutes", k, n)
+		}
+	}
+}
