@@ -26,6 +26,7 @@ func (a *Acks) Confirm(ctx context.Context, ids []note.DatabaseID, seq uint64) e
 	ok := done()
 	if !ok && a.anyLive(ids, func(*peer) bool { return true }) {
 		reached, stop := a.confirmations.wait(ids)
+		a.hurry(ids)
 		ok = a.opt.Await(ctx, a.opt.AckLimit, reached.next, done)
 		stop()
 	}
@@ -69,6 +70,17 @@ func (a *Acks) targets(db note.DatabaseID) (out []*peer) {
 		}
 	}
 	return out
+}
+
+// hurry has the replicators of some databases send now what they gather.
+func (a *Acks) hurry(ids []note.DatabaseID) {
+	for _, db := range ids {
+		for _, p := range a.targets(db) {
+			if l := a.links.get(p.id); l != nil {
+				l.replicator(db).hurry.fire()
+			}
+		}
+	}
 }
 
 // confirmed reports whether, for each database, a mate has everything up to sequence number seq.
@@ -140,6 +152,13 @@ func (c *confirmations) wait(ids []note.DatabaseID) (s *signal, stop func()) {
 			}
 		}
 	}
+}
+
+// awaited reports whether there is a waiter.
+func (c *confirmations) awaited() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.by) > 0
 }
 
 func (c *confirmations) fire(db note.DatabaseID) {

@@ -28,8 +28,12 @@ const (
 	maxPause   = 2 * time.Second
 )
 
-// run performs steps until ctx ends or the server is no longer a mate. While there is work it steps at once, else when
-// the feed advances, a database is touched, or a lane becomes free. It returns when no transfer is in progress.
+// gatherFor is the time for which a replicator waits after a change for more of them.
+const gatherFor = 3 * time.Millisecond
+
+// run performs steps until ctx ends or the server is no longer a mate. While there is work it steps at once, else soon
+// after the feed advances, or when a database is touched or a lane becomes free. It returns when no transfer is in
+// progress.
 //
 // Invariant: after a step without progress, run waits for an event or for the time every. So a waiting replicator takes
 // no CPU time.
@@ -70,11 +74,36 @@ func (r *replicator) run(ctx context.Context, o *running) {
 		}
 		select {
 		case <-moved:
+			if alive {
+				r.gather(ctx)
+			}
 		case <-woken:
 		case <-r.clock.After(o.every):
 		case <-ctx.Done():
 		}
 	}
+}
+
+// gather waits for changes that follow the first one at once. Those of one database then share a message, and a commit
+// at the mate; those of several share the mate's flush. It does not wait while anybody waits for the mate, or while all
+// lanes are taken.
+func (r *replicator) gather(ctx context.Context) {
+	hurried := r.hurry.next()
+	if r.job.awaited() || r.full() {
+		return
+	}
+	select {
+	case <-r.clock.After(gatherFor):
+	case <-hurried:
+	case <-ctx.Done():
+	}
+}
+
+// full reports whether all lanes are taken.
+func (r *replicator) full() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.under >= r.lanes
 }
 
 // inline runs a send at once, so a step sends one database after the other.
@@ -112,15 +141,18 @@ type going struct {
 // send sends a database and records the result.
 func (r *replicator) send(ctx context.Context, g *going) {
 	err := r.job.send(ctx, r.mate, g.db, g.until, g.afresh)
-	r.end(g, err, err != nil && (ctx.Err() != nil || errors.Is(err, errMate)))
+	waits := r.end(g, err, err != nil && (ctx.Err() != nil || errors.Is(err, errMate)))
 	if err == nil {
 		r.job.reached(r.mate, g.db)
 	}
-	r.wake.fire()
+	if waits {
+		r.wake.fire()
+	}
 }
 
-// end records the result of a send. down means that the mate caused the error, not the database.
-func (r *replicator) end(g *going, err error, down bool) {
+// end records the result of a send, and reports whether there is work for a step: an error of the mate, or a database
+// that waits. down means that the mate caused the error, not the database.
+func (r *replicator) end(g *going, err error, down bool) (waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.clock.Now()
@@ -137,6 +169,7 @@ func (r *replicator) end(g *going, err error, down bool) {
 		r.trouble = ""
 		r.sent(g.task, g.last, now)
 	}
+	return down || len(r.line) > r.under
 }
 
 // pick returns the first database of the backlog that may be sent, if a lane is free.

@@ -37,6 +37,7 @@ type laneWorld struct {
 	turns     int
 	sends     int
 	confirmed int
+	awaits    bool
 }
 
 func newLaneWorld(t *testing.T, lanes int) *laneWorld {
@@ -134,11 +135,21 @@ func (w *laneWorld) LoadCursor(string) (store.Cursor, error) {
 func (w *laneWorld) wants(_ note.UNID, db note.DatabaseID) (yes, queue bool) {
 	return true, db >= 900
 }
+
+func (w *laneWorld) due(context.Context, note.UNID, note.DatabaseID) (bool, error) { return true, nil }
+
 func (w *laneWorld) reached(note.UNID, note.DatabaseID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.confirmed++
 }
+
+func (w *laneWorld) awaited() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.awaits
+}
+
 func (w *laneWorld) stands(note.DatabaseID) note.ModSeq { return note.ModSeq(w.Now().Seq) }
 
 // cleared returns true when all earlier changes have reached the mate.
@@ -242,6 +253,58 @@ func TestLanes(t *testing.T) {
 			t.Errorf("%d times a mate had something", w.confirmed)
 		}
 	})
+}
+
+// TestGather checks that changes that follow each other at once are sent together, that none waits longer than
+// gatherFor, and that none waits while somebody waits for the mate.
+func TestGather(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		awaits bool
+		hurry  time.Duration // after the first change; 0: never
+		sends  int
+		at     time.Duration // of the first send, after the first change
+	}{
+		{"nobody waits", false, 0, 2, gatherFor},
+		{"somebody waits", true, 0, 4, 0},
+		{"somebody begins to wait", false, gatherFor * 3 / 8, 3, gatherFor * 3 / 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLaneWorld(t, maxLanes)
+				w.awaits = c.awaits
+				var began time.Time
+				var first time.Duration
+				w.takes = func(note.DatabaseID) time.Duration {
+					if w.sends == 1 {
+						first = time.Since(began)
+					}
+					return 0
+				}
+				defer w.start()()
+				time.Sleep(1500 * time.Millisecond) // its first step is over, and no step is due
+				began = time.Now()
+				if c.hurry != 0 {
+					time.AfterFunc(c.hurry, w.r.hurry.fire)
+				}
+				for _, db := range []note.DatabaseID{1, 2, 1, 1} {
+					w.change(db)
+					time.Sleep(gatherFor / 4)
+				}
+				time.Sleep(10 * gatherFor)
+				synctest.Wait()
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if w.sends != c.sends || first != c.at {
+					t.Errorf("%d sends, the first after %v; want %d, %v", w.sends, first, c.sends, c.at)
+				}
+				if w.has[1] != w.last[1] || w.has[2] != w.last[2] {
+					t.Error("a change did not come")
+				}
+			})
+		})
+	}
 }
 
 // TestLanesOfMany checks that the replicators for a mate leave credits for other requests.

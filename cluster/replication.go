@@ -97,6 +97,9 @@ func (r *replication) catchUp() {
 // reached implements job.
 func (r *replication) reached(_ note.UNID, db note.DatabaseID) { r.confirmations.fire(db) }
 
+// awaited implements job.
+func (r *replication) awaited() bool { return r.confirmations.awaited() }
+
 // wants implements job. A primary sends to every replica. A follower sends to the primary or, while none is alive, to
 // all.
 func (r *replication) wants(mate note.UNID, db note.DatabaseID) (yes, queue bool) {
@@ -218,11 +221,12 @@ func (r *replication) unnumbered(ctx context.Context, db note.DatabaseID) (bool,
 	return c.Position.Pending, err
 }
 
-// due reports whether there may be something to send to a mate.
-func (r *replication) due(ctx context.Context, mate note.UNID, db note.DatabaseID, h *held) (bool, error) {
+// due implements job.
+func (r *replication) due(ctx context.Context, mate note.UNID, db note.DatabaseID) (bool, error) {
 	if yes, _ := r.wants(mate, db); !yes {
 		return false, nil
 	}
+	h := r.holdings.get(db)
 	if h == nil || h.out || !h.shared {
 		return false, nil // a damaged database cannot be read; it is queued again when it is repaired
 	}
@@ -238,12 +242,16 @@ func (r *replication) due(ctx context.Context, mate note.UNID, db note.DatabaseI
 func (r *replication) send(
 	ctx context.Context, mate note.UNID, db note.DatabaseID, until note.ModSeq, afresh bool,
 ) error {
-	h, l := r.holdings.get(db), r.links.get(mate)
+	l := r.links.get(mate)
 	if l == nil {
 		return nil
 	}
-	if due, err := r.due(ctx, mate, db, h); err != nil || !due {
+	if due, err := r.due(ctx, mate, db); err != nil || !due {
 		return err
+	}
+	h := r.holdings.get(db)
+	if h == nil {
+		return nil // it was removed meanwhile
 	}
 	local := replica.Side(r.reps.As(note.System))
 	var bounded upTo

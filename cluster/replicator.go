@@ -44,12 +44,16 @@ type feed interface {
 type job interface {
 	// wants reports whether the mate gets the changes of a database from here, and whether the database is a queue.
 	wants(mate note.UNID, db note.DatabaseID) (yes, queue bool)
+	// due reports whether there may be something of a database to send to the mate now.
+	due(ctx context.Context, mate note.UNID, db note.DatabaseID) (bool, error)
 	// send sends the mate what its replica lacks, up to the MODSEQ until if that is not 0. afresh means that the cached
 	// state of the mate's replica may be wrong. It is called concurrently for different databases, but not for the same
 	// one.
 	send(ctx context.Context, mate note.UNID, db note.DatabaseID, until note.ModSeq, afresh bool) error
-	// reached is called after a database was sent.
+	// reached is called after a database was sent, or a change of it needed no sending.
 	reached(mate note.UNID, db note.DatabaseID)
+	// awaited reports whether anybody waits until a mate has a change.
+	awaited() bool
 	// stands returns the last MODSEQ of the ledger of a database.
 	stands(db note.DatabaseID) note.ModSeq
 	// cleared reports whether the deliveries that belong to removals from queues up to seq are safe on mates.
@@ -76,8 +80,11 @@ type replicator struct {
 	feed            feed
 	clock           env.Clock
 	job             job
-	// wake fires when a transfer ends, when a database is touched, and when a comparison of all is requested.
+	// wake fires when a transfer ends while databases wait, when a database is touched, and when a comparison of all is
+	// requested.
 	wake signal
+	// hurry fires when somebody begins to wait until the mate has a change.
+	hurry signal
 
 	mu     sync.Mutex
 	busy   bool // a step is running
@@ -259,7 +266,7 @@ func (r *replicator) endStep() (c store.Cursor, save bool) {
 }
 
 func (r *replicator) work(ctx context.Context, start func(send func())) (progress bool, err error) {
-	took, err := r.take()
+	took, err := r.take(ctx)
 	if err != nil {
 		return took, err
 	}
@@ -271,17 +278,19 @@ func (r *replicator) work(ctx context.Context, start func(send func())) (progres
 	return took || swept || sent, err
 }
 
+// seen is a change that a replicator has read from the feed.
+type seen struct {
+	store.Change
+	queue bool
+}
+
 // take reads the feed while there is room in the backlog.
-func (r *replicator) take() (progress bool, err error) {
+func (r *replicator) take(ctx context.Context) (progress bool, err error) {
 	r.mu.Lock()
 	from, room := r.read, len(r.waiting) < maxWaiting
 	r.mu.Unlock()
 	if !room || from == r.feed.Now() {
 		return false, nil
-	}
-	type seen struct {
-		store.Change
-		queue bool
 	}
 	var list []seen
 	n := 0
@@ -296,10 +305,10 @@ func (r *replicator) take() (progress bool, err error) {
 		}
 		return true
 	})
-	now := r.feed.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if errors.Is(err, store.ErrFeedCut) {
+		now := r.feed.Now()
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.read = now
 		r.compareAll()
 		return true, nil
@@ -307,7 +316,38 @@ func (r *replicator) take() (progress bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	r.record(c, list, r.due(ctx, list))
+	return n > 0, nil
+}
+
+// due reports for each database in a list of changes if it must be sent. At a follower most changes came from the mate:
+// there is nothing to send, unless the database waits already or is in transfer.
+func (r *replicator) due(ctx context.Context, list []seen) map[note.DatabaseID]bool {
+	out := make(map[note.DatabaseID]bool)
 	for _, s := range list {
+		if _, known := out[s.Database]; known {
+			continue
+		}
+		r.mu.Lock()
+		waits := s.queue || r.waiting[s.Database] != nil
+		r.mu.Unlock()
+		due, err := true, error(nil)
+		if !waits {
+			due, err = r.job.due(ctx, r.mate, s.Database)
+		}
+		out[s.Database] = due || err != nil
+	}
+	return out
+}
+
+// record adds the databases that are due to the backlog and sets the position in the feed. For the others it does what
+// follows a transfer.
+func (r *replicator) record(c store.Cursor, list []seen, due map[note.DatabaseID]bool) {
+	r.mu.Lock()
+	for _, s := range list {
+		if !due[s.Database] {
+			continue
+		}
 		t := r.add(s.Database, s.queue, r.clock.Now())
 		if t.first == 0 {
 			t.first = s.Seq
@@ -315,7 +355,12 @@ func (r *replicator) take() (progress bool, err error) {
 		t.last = s.Seq
 	}
 	r.read = c
-	return n > 0, nil
+	r.mu.Unlock()
+	for _, s := range list {
+		if !due[s.Database] {
+			r.job.reached(r.mate, s.Database)
+		}
+	}
 }
 
 // sweepOn compares some databases with the mate's, if a sweep is in progress.

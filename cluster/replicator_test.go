@@ -68,7 +68,10 @@ type fakeMate struct {
 	has   map[note.DatabaseID]uint64
 	fails map[note.DatabaseID]bool
 	dead  bool
-	safe  uint64 // the sequence number up to which removals from queues are cleared
+	// others are databases of which there is nothing to send. settled counts the calls of reached for them.
+	others  map[note.DatabaseID]bool
+	settled int
+	safe    uint64 // the sequence number up to which removals from queues are cleared
 	// during, if set, is called while a database is being sent.
 	during func(db note.DatabaseID)
 	r      *replicator
@@ -76,6 +79,11 @@ type fakeMate struct {
 
 func (m *fakeMate) wants(_ note.UNID, db note.DatabaseID) (yes, queue bool) {
 	return db != 99, db >= 50
+}
+
+// due is true for all but the databases that others change here.
+func (m *fakeMate) due(_ context.Context, _ note.UNID, db note.DatabaseID) (bool, error) {
+	return !m.others[db], nil
 }
 
 func (m *fakeMate) send(_ context.Context, _ note.UNID, db note.DatabaseID, until note.ModSeq, _ bool) error {
@@ -99,7 +107,13 @@ func (m *fakeMate) send(_ context.Context, _ note.UNID, db note.DatabaseID, unti
 	return nil
 }
 
-func (m *fakeMate) reached(note.UNID, note.DatabaseID) {}
+func (m *fakeMate) reached(_ note.UNID, db note.DatabaseID) {
+	if m.others[db] {
+		m.settled++
+	}
+}
+
+func (m *fakeMate) awaited() bool { return false }
 
 func (m *fakeMate) stands(note.DatabaseID) note.ModSeq { return note.ModSeq(len(m.feed.changes)) }
 
@@ -265,6 +279,44 @@ func TestPoisoned(t *testing.T) {
 	}
 	if saved := m.feed.saved[cursorName(m.r.mate, 0, 1)]; saved.Seq != 2 {
 		t.Errorf("the cursor is saved at %d, the poisoned database changed first at 3", saved.Seq)
+	}
+}
+
+// TestNothingDue checks that a change of which there is nothing to send counts as received by the mate without a
+// transfer, unless its database waits for another reason.
+func TestNothingDue(t *testing.T) {
+	t.Parallel()
+	m := &fakeMate{t: t, feed: &fakeFeed{saved: map[string]store.Cursor{}}, has: map[note.DatabaseID]uint64{},
+		others: map[note.DatabaseID]bool{3: true}}
+	m.start(0, 1)
+	step := func() {
+		t.Helper()
+		for range 50 { // until all are compared
+			if _, err := m.r.step(context.Background(), inline); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	step()
+	theirs, ours := m.feed.change(3), m.feed.change(4)
+	if m.r.passed(3, theirs) {
+		t.Error("passed before it was read")
+	}
+	step()
+	if !m.r.passed(3, theirs) || m.settled != 1 || m.has[3] != 0 {
+		t.Errorf("passed %v, settled %d times, the mate was sent %d", m.r.passed(3, theirs), m.settled, m.has[3])
+	}
+	if m.has[4] < ours {
+		t.Error("another database was not sent")
+	}
+	m.r.touch(3, false)
+	again := m.feed.change(3)
+	step()
+	if m.has[3] < again || !m.r.passed(3, again) {
+		t.Errorf("touched, and the mate was sent %d of %d", m.has[3], again)
+	}
+	if !m.r.idle() {
+		t.Errorf("%d wait", m.r.depth())
 	}
 }
 
