@@ -73,8 +73,9 @@ type link struct {
 	reps []*replicator
 	// known caches the state of the mate's replicas.
 	known knowledge
-	// objects limits the bytes of large parts in transfer to the mate.
-	objects *bus.Credits
+	// objects limits the bytes of large parts in transfer to the mate, and transfers sends each of them once.
+	objects   *bus.Credits
+	transfers replica.Transfers
 
 	mu sync.Mutex
 	// goal is the sequence number that the mate must reach to have caught up; 0: not determined yet.

@@ -272,6 +272,7 @@ func (r *replication) send(
 	}
 	res, err := replica.Send(ctx, local, r.remote(mate), db, replica.SendOptions{
 		From: r.name(r.self), To: r.name(mate), Known: known, Objects: objectsAtOnce / maxLanes, Room: l.room,
+		Transfers: &l.transfers,
 	})
 	r.reps.Done(err)
 	r.noteAside(mate, db, res.Refused, err)

@@ -245,8 +245,13 @@ func aboutOne(err error) bool {
 	return ErrorKind(err) != failed && ofNote(err) && !errors.Is(err, ErrFormat)
 }
 
-// object sends one object. After an interruption it resumes behind the bytes that have arrived.
+// object sends one object, unless another Send to the same target does.
 func (x *sender) object(ctx context.Context, of note.UNID, l Lack) error {
+	return x.o.Transfers.once(ctx, l.Digest, func() error { return x.transfer(ctx, of, l) })
+}
+
+// transfer sends one object. After an interruption it resumes behind the bytes that have arrived.
+func (x *sender) transfer(ctx context.Context, of note.UNID, l Lack) error {
 	have := l.Have
 	for tries := 0; ; {
 		err := x.stream(ctx, of, l.ObjectRef, have)

@@ -29,6 +29,8 @@ type SendOptions struct {
 	// Room, if set, reserves memory for bytes of objects, which the target holds until the notes are applied. It may
 	// block. Send calls give to release the memory. A blocked call holds no reservation.
 	Room func(ctx context.Context, bytes uint64) (give func(), err error)
+	// Transfers, if set, coordinates the objects with those of other Sends to the same target.
+	Transfers *Transfers
 	// Known, if set, caches the state of the target between Sends. Send updates it.
 	Known *Known
 	// From and To are display names of the two sides for the replication histories.
