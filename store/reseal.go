@@ -336,11 +336,12 @@ func (p *settling) apply(db *database, list []*resealed) (commit, error) {
 	for i := range plans {
 		p.put(b, db.num, &plans[i], note.RecipeID(sp.first+uint64(i)))
 	}
-	// No change is recent: the rows of notes that the state carries may have the recipes of before.
-	st.recent = forgotten(&st.counters.Ledger)
 	p.s.timed(b)
 	db.publish.Lock()
 	defer db.publish.Unlock()
+	// The rows of notes in memory may have the recipes of before.
+	st.recent, st.listings = forgotten(&st.counters.Ledger), &listings{}
+	p.s.dbs.listed.forget(db)
 	err := p.s.eng.ApplyNoSyncWait(b, pebble.Sync)
 	applied = true
 	if err != nil {

@@ -66,7 +66,7 @@ func TestDatabaseKey(t *testing.T) {
 	if out, err := s.Try("db", "restore", "alice", backup, "--as", "Another"); err == nil {
 		t.Errorf("restored without the key: %s", out)
 	}
-	program.Want(t, s.Doublet("db", "encrypt", "alice", "--off"), "alice")
+	program.Want(t, s.Doublet("db", "encrypt", "alice", "--off"), "Alice Liddell")
 	if out := s.Doublet("db", "show", "alice"); strings.Contains(out, "own key") {
 		t.Errorf("there still is a key: %s", out)
 	}
