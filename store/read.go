@@ -233,15 +233,20 @@ func (r *rows) note(id note.ID) (*layout.Note, error) {
 		return nil, err
 	}
 	r.last, r.lastID = n, id
-	// A commit finds the member by the row's UID. The row of a member that a damaged store lists wrongly is not kept.
-	if use := &r.s.dbs.listed; m != nil && hasUID(n, m.uid) && use.room(r.db) && m.row.CompareAndSwap(nil, n) {
-		use.weigh(r.db, rowWeight(n))
+	if m != nil {
+		r.keepRow(m, n)
 	}
 	return n, nil
 }
 
-func hasUID(n *layout.Note, uid uint32) bool {
-	return slices.ContainsFunc(n.Members, func(m layout.Membership) bool { return m.UID == uid })
+// keepRow keeps the row of a member in memory if there is room. A commit finds the member by the row's UID, so the row
+// of a member that a damaged store lists wrongly is not kept.
+func (sn *snapshot) keepRow(m *member, n *layout.Note) {
+	use := &sn.s.dbs.listed
+	right := slices.ContainsFunc(n.Members, func(x layout.Membership) bool { return x.UID == m.uid })
+	if right && use.room(sn.db) && m.row.CompareAndSwap(nil, n) {
+		use.weigh(sn.db, rowWeight(n))
+	}
 }
 
 // Find returns the note id of a UNID. A note that was deleted for good causes ErrGrave.
