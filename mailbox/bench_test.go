@@ -1,11 +1,9 @@
 package mailbox_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"strconv"
@@ -18,7 +16,6 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/store"
-	"doublet/wire/mime"
 )
 
 // BenchmarkAppend stores messages of 1 KB durably on a real disk, with 32 concurrent clients and 200 mail files.
@@ -70,51 +67,6 @@ func benchmarkAppend(b *testing.B, writers int, slow time.Duration) {
 	})
 	b.StopTimer()
 	b.ReportMetric(float64(written()-before)/float64(b.N), "written-B/op")
-}
-
-// BenchmarkAppendLarge stores a message with an attachment of 10 MB, which does not compress, durably on a real disk,
-// and then another message with the same attachment: as somebody sends a file, and files the message in Sent.
-func BenchmarkAppendLarge(b *testing.B) {
-	e := env.Real(slog.New(slog.DiscardHandler))
-	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	svc := mailbox.New(s, e, mailbox.Options{})
-	owner := s.UNID()
-	id, err := svc.Make(context.Background(), owner, "user", 0, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	f := svc.File(note.Who{Person: owner}, id)
-	data := make([]byte, 10<<20)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(data) // never fails
-	raw := []byte("From: a@example.com\r\nTo: b@example.com\r\nSubject: 00000000\r\n" +
-		"Content-Transfer-Encoding: base64\r\n\r\n")
-	body := len(raw)
-	raw = mime.AppendBase64Lines(raw, data, 76, true)
-	subject := raw[bytes.IndexByte(raw, '0'):][:8]
-	var n int
-	for _, c := range []struct {
-		name string
-		step func()
-	}{
-		{"new", func() { n++; copy(raw[body:], fmt.Sprintf("%08d", n)) }},
-		{"known", func() { n++; copy(subject, fmt.Sprintf("%08d", n)) }},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			before := used()
-			for b.Loop() {
-				c.step()
-				_, _, err := f.Append(context.Background(), "INBOX", raw, mailbox.Flags{}, time.Unix(1, 0))
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric((used()-before).Seconds()*1000/float64(b.N), "cpu-ms/op")
-		})
-	}
 }
 
 // BenchmarkOpenFolder opens a folder and lists the envelopes of its last 50 messages, for two sizes of the folder.
