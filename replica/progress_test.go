@@ -20,6 +20,7 @@ func TestProgressSeldom(t *testing.T) {
 			for mate := range note.ReplicaID(2) {
 				if s.due(db, mate) {
 					commits[recordKey{db, mate}]++
+					s.committed(db, mate)
 				}
 			}
 		}
@@ -32,5 +33,17 @@ func TestProgressSeldom(t *testing.T) {
 		if n != 5 {
 			t.Errorf("%+v: %d commits in 5 minutes", k, n)
 		}
+	}
+}
+
+// TestProgressAgain checks that a progress whose commit failed is committed with the next one.
+func TestProgressAgain(t *testing.T) {
+	t.Parallel()
+	s := &Service{env: &env.Env{Clock: env.NewManual(env.TestStart)}, peers: map[recordKey]time.Time{}}
+	if !s.due(1, 2) || !s.due(1, 2) {
+		t.Error("what was not committed is not due")
+	}
+	if s.committed(1, 2); s.due(1, 2) {
+		t.Error("what was committed just now is due again")
 	}
 }

@@ -191,13 +191,17 @@ func (l *Local) Mark(ctx context.Context, db note.DatabaseID, m Mark) error {
 		return err
 	}
 	// Deletions are kept as long as some known replica has not received them.
-	return l.s.Replicate(ctx, db, func(w *store.Writer) error {
+	err = l.s.Replicate(ctx, db, func(w *store.Writer) error {
 		err := w.Peers.Set(m.Peer.Replica, passed)
 		if err == nil && m.Met.Last != 0 {
 			err = w.Peers.Meet(m.Peer.Replica, m.Met)
 		}
 		return err
 	})
+	if err == nil && shared {
+		l.committed(db, m.Peer.Replica)
+	}
+	return err
 }
 
 // peersEvery is the minimum time between two commits of a mate's progress. As a result deletions are kept a little
@@ -205,19 +209,22 @@ func (l *Local) Mark(ctx context.Context, db note.DatabaseID, m Mark) error {
 // also in a database that changes a few times a minute.
 const peersEvery = time.Minute
 
+// due reports if the progress of a mate is to be committed.
 func (s *Service) due(db note.DatabaseID, replica note.ReplicaID) bool {
-	now := s.env.Clock.Now()
 	s.peersMu.Lock()
 	defer s.peersMu.Unlock()
-	k := recordKey{db, replica}
-	if at, known := s.peers[k]; known && now.Sub(at) < peersEvery {
-		return false
-	}
+	at, known := s.peers[recordKey{db, replica}]
+	return !known || s.env.Clock.Now().Sub(at) >= peersEvery
+}
+
+// committed notes that the progress of a mate was committed.
+func (s *Service) committed(db note.DatabaseID, replica note.ReplicaID) {
+	s.peersMu.Lock()
+	defer s.peersMu.Unlock()
 	if len(s.peers) >= maxDue {
 		clear(s.peers)
 	}
-	s.peers[k] = now
-	return true
+	s.peers[recordKey{db, replica}] = s.env.Clock.Now()
 }
 
 // maxDue limits the number of entries in Service.peers.
