@@ -701,8 +701,11 @@ func (se *settlement) publish() {
 	se.st.listings = se.relisted()
 	se.advance()
 	se.db.cur.Store(se.st)
+	t := &se.db.tail
+	if slices.Contains(se.dropped, t.folder) {
+		t.valid = false // the folder may come back under its id, without this chunk
+	}
 	for k, c := range se.chunks {
-		t := &se.db.tail
 		if !t.valid || t.folder != k.folder || k.chunk >= t.chunk {
 			*t = tailChunk{k.folder, k.chunk, *c, true}
 		}

@@ -423,3 +423,22 @@ func TestListingOfWrongMember(t *testing.T) {
 		return err
 	})
 }
+
+// TestTailOfDroppedFolder checks that the chunk of the last delivery is forgotten with its folder, which may come back
+// under its id.
+func TestTailOfDroppedFolder(t *testing.T) {
+	t.Parallel()
+	w := newListingWorld(t, crashOptions())
+	w.fill(2) // notes 3 and 4
+	w.update(func(w *Writer) error {
+		return errors.Join(w.RemoveFrom(3, 1), w.RemoveFrom(4, 1), w.DeleteFolder(1))
+	})
+	db, err := w.s.dbs.acquire(w.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.s.dbs.release(db)
+	if db.tail.valid && db.tail.folder == 1 {
+		t.Errorf("the tail is that of the folder: %+v", db.tail)
+	}
+}
