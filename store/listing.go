@@ -448,14 +448,20 @@ func (d *databases) dropListings(db *database) bool {
 	return true
 }
 
-// shedListings drops listings until there is room again: those of db if they take their whole share, and those of the
-// databases that were not used for the longest time.
+// shedListings drops the listings of db if commits have made them larger than the share of a database by a quarter:
+// readers add nothing beyond the share, and what they have there stays of use. If the listings of all take their whole
+// memory, it drops those of the databases that were not used for the longest time until a quarter of it is free, so that
+// it seldom has to look for them.
 func (d *databases) shedListings(db *database) {
 	u := &d.listed
-	if size := db.listed.Load(); size > 0 && size >= u.most/listingShare && !d.dropListings(db) {
+	share := u.most / listingShare
+	if size := db.listed.Load(); size > 0 && size >= share+share/4 && !d.dropListings(db) {
 		return
 	}
-	for u.bytes.Load() >= u.most {
+	if u.bytes.Load() < u.most {
+		return
+	}
+	for u.bytes.Load() >= u.most-u.most/4 {
 		oldest := d.oldestListed()
 		if oldest == nil || !d.dropListings(oldest) {
 			return

@@ -115,7 +115,7 @@ func (m *mender) heal(damaged []uint64) (found, healed int) {
 
 const reason = "being repaired; if that was interrupted, run doublet check --repair again"
 
-// stop removes every database from service, so that only repair changes anything.
+// stop removes every database from service, also those that wait for deletion, so that only repair changes anything.
 func (m *mender) stop() error {
 	var ids []note.DatabaseID
 	err := m.s.Inspect(func(r pebble.Reader) error {
@@ -132,7 +132,7 @@ func (m *mender) stop() error {
 	for _, id := range ids {
 		err := m.s.SetInfo(note.System, id, func(i *layout.Info) {
 			m.was[id] = *i
-			if i.State == layout.InService {
+			if i.State != layout.OutOfService {
 				i.State, i.Reason = layout.OutOfService, reason
 			}
 		})
