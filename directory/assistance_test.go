@@ -445,6 +445,33 @@ func TestFollow(t *testing.T) {
 	w.ok(w.Groups.Unfollowed(late.ID))
 }
 
+// TestFollowOthers has entries in a group with the name of a person whose password the directory keeps, which are not
+// those that the person signs in with: one outside the base, and one of two. Neither makes the person a member.
+func TestFollowOthers(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	entry := func(short, parent string) ldaptest.Entry {
+		e := otherPerson(short, short, short+"@example.com")
+		e.DN = "uid=" + short + "," + parent
+		return e
+	}
+	crew := ldaptest.Entry{DN: "cn=crew,dc=x", Attributes: map[string][]string{"cn": {"crew"},
+		"member": {"uid=nora,dc=y", "uid=olaf,ou=a,dc=x", "UID=zoe,dc=x", "uid=zoe,dc=y", "uid=absent,dc=y"}}}
+	_, d := w.other(nil, entry("nora", "dc=x"), entry("nora", "dc=y"), entry("olaf", "ou=a,dc=x"),
+		entry("olaf", "ou=b,dc=x"), entry("zoe", "dc=x"), entry("zoe", "dc=y"), entry("absent", "dc=y"), crew)
+	kept := func(s *PersonSpec) { s.Assistance = d.ID }
+	w.add("Nora", "nora", kept)
+	w.add("Olaf", "olaf", kept)
+	w.add("Absent", "absent", kept)
+	zoe := w.add("Zoe", "zoe", kept)
+	g, err := w.Groups.Add(bg, note.System, GroupFields{Name: "Sales", Assistance: d.ID, Entry: "cn=crew,dc=x"})
+	w.ok(err)
+	w.ok(w.Groups.Follow(bg))
+	if got, err := w.Groups.Get(bg, g.ID); err != nil || !slices.Equal(got.Members, []string{zoe.ID.String()}) {
+		t.Errorf("members %v, want only %s: %v", got.Members, zoe.ID, err)
+	}
+}
+
 // TestFollowedFields checks that the members of a group that follows another one are not changed here.
 func TestFollowedFields(t *testing.T) {
 	t.Parallel()

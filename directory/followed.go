@@ -127,6 +127,14 @@ func (gs *Groups) follow(ctx context.Context, g *Group) error {
 	}
 	o := &list[at]
 	people, why := o.Members(ctx, g.Entry)
+	bonds, err := gs.bonded(ctx, o, people)
+	if err != nil {
+		return err
+	}
+	var members []string
+	if why == nil {
+		members, why = o.confirmed(ctx, bonds)
+	}
 	if ctx.Err() != nil || errors.Is(why, password.ErrBusy) {
 		return nil // the next run
 	}
@@ -134,11 +142,15 @@ func (gs *Groups) follow(ctx context.Context, g *Group) error {
 	if why != nil && !errors.Is(why, assist.ErrNobody) {
 		return nil
 	}
-	members, err := gs.bonded(ctx, o, people)
-	if err != nil || slices.Equal(members, g.Members) {
-		return err
+	if slices.Equal(members, g.Members) {
+		return nil
 	}
-	err = gs.update(ctx, note.System, func(e *edit) error {
+	return gs.replace(ctx, g, o.OtherDirectory.Name, members)
+}
+
+// replace sets the members of a group to those in another directory, unless it follows another group by now.
+func (gs *Groups) replace(ctx context.Context, g *Group, directory string, members []string) error {
+	err := gs.update(ctx, note.System, func(e *edit) error {
 		return e.change(g.ID, formGroup, func(items note.Items) (note.Items, error) {
 			now := readGroup(g.ID, items)
 			if now.Assistance != g.Assistance || now.Entry != g.Entry {
@@ -152,14 +164,20 @@ func (gs *Groups) follow(ctx context.Context, g *Group) error {
 		return nil // it was removed meanwhile
 	}
 	if err == nil {
-		as.env.Log.InfoContext(ctx, "directory assistance: members of a group have changed", "group", g.Name,
-			"directory", o.OtherDirectory.Name, "members", len(members), "before", len(g.Members))
+		gs.names.assistance.env.Log.InfoContext(ctx, "directory assistance: members of a group have changed",
+			"group", g.Name, "directory", directory, "members", len(members), "before", len(g.Members))
 	}
 	return err
 }
 
-// bonded returns the UNIDs of the people here who are members of a group of another directory, sorted.
-func (gs *Groups) bonded(ctx context.Context, o *otherClient, people []assist.Member) (out []string, err error) {
+// bond is a person here who has the name of a member of a group of another directory.
+type bond struct {
+	id note.UNID
+	assist.SignIn
+}
+
+// bonded returns the people here whose names are those of members of a group of another directory.
+func (gs *Groups) bonded(ctx context.Context, o *otherClient, people []assist.Member) (out []bond, err error) {
 	for i := range people {
 		m := &people[i]
 		name := cmp.Or(m.Short, m.Mail)
@@ -181,7 +199,26 @@ func (gs *Groups) bonded(ctx context.Context, o *otherClient, people []assist.Me
 		// As verify finds the entry of a person.
 		if p.ShortName != "" && plain(p.ShortName) == plain(m.Short) ||
 			p.ShortName == "" && strings.EqualFold(p.InternetAddress, m.Mail) {
-			out = append(out, p.ID.String())
+			out = append(out, bond{p.ID, assist.SignIn{Name: cmp.Or(p.ShortName, p.InternetAddress), DN: m.DN}})
+		}
+	}
+	return out, nil
+}
+
+// confirmed returns the UNIDs of the people whose sign-in finds the entry of the member, sorted. The names of an entry
+// are not enough: another one may have them too, and a group may have members that are not below the base.
+func (o *otherClient) confirmed(ctx context.Context, bonds []bond) (out []string, err error) {
+	list := make([]assist.SignIn, len(bonds))
+	for i := range bonds {
+		list[i] = bonds[i].SignIn
+	}
+	found, err := o.Confirm(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	for i := range bonds {
+		if found[i] {
+			out = append(out, bonds[i].id.String())
 		}
 	}
 	slices.Sort(out)

@@ -66,7 +66,7 @@ func (c *Client) Group(ctx context.Context, address string) ([]string, error) {
 }
 
 // Member is a person in a group.
-type Member struct{ Short, Mail string }
+type Member struct{ DN, Short, Mail string }
 
 // Members returns the people of a group, which is named by its DN or its address, also those of groups within. It
 // leaves out whoever does not match the filter for people who sign in. It keeps no answers. Errors: ErrNobody,
@@ -92,7 +92,33 @@ func (c *Client) Members(ctx context.Context, group string) ([]Member, error) {
 		g.seen[strings.ToLower(list[0].DN)] = true
 		return g.members(ctx, &list[0], 1)
 	})
-	return g.found, err
+	if err != nil {
+		return nil, err
+	}
+	return g.found, nil
+}
+
+// SignIn is a name with which a person signs in, and the entry that is to be the person's.
+type SignIn struct{ Name, DN string }
+
+// Confirm reports for each of the sign-ins if Authenticate finds the entry by the name, and no other. The DNs are those
+// of Members. It sends one request for each. Errors: ErrAway, password.ErrBusy.
+func (c *Client) Confirm(ctx context.Context, list []SignIn) ([]bool, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	found := make([]bool, len(list))
+	err := c.with(ctx, membersTime*c.set.Timeout, func(ctx context.Context, k *conn) error {
+		for i := range list {
+			p, err := c.person(ctx, k, list[i].Name)
+			if err != nil && !errors.Is(err, ErrNobody) && !errors.Is(err, ErrAmbiguous) {
+				return err
+			}
+			found[i] = err == nil && strings.EqualFold(p.DN, list[i].DN)
+		}
+		return nil
+	})
+	return found, err
 }
 
 // CheckGroup returns an error if a group is named neither by a DN nor by an address.
@@ -150,7 +176,7 @@ func (g *gathering) member(ctx context.Context, dn string, depth int) error {
 			return err
 		}
 		if len(list) > 0 {
-			g.found = append(g.found, Member{one(&list[0], g.c.set.Short), one(&list[0], g.c.set.Mail)})
+			g.found = append(g.found, Member{list[0].DN, one(&list[0], g.c.set.Short), one(&list[0], g.c.set.Mail)})
 			return nil
 		}
 	}
