@@ -46,7 +46,7 @@ func (s *learned) judge(ctx context.Context, b *batch, c *mailbox.Composed, d *d
 	b.learned++
 	at := min(l.returnPath, len(l.raw))
 	field := []byte(junkField + ": " + v.String() + "\r\n")
-	marked, err := s.mailbox.Compose(ctx, slices.Concat(l.raw[:at], field, l.raw[at:]))
+	marked, err := s.mailbox.Compose(ctx, slices.Concat(l.raw[:at], field, l.raw[at:]), d.database)
 	if err != nil { // the field makes it too large, for example
 		s.env.Log.Warn("mail: junk without the reason", "database", d.database.String(), "err", err)
 		return

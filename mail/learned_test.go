@@ -2,7 +2,9 @@ package mail
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -10,6 +12,10 @@ import (
 	"doublet/mail/junk"
 	"doublet/mailbox"
 	"doublet/note"
+	"doublet/store/crypt"
+	"doublet/wire/mime"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // learning returns a world with a junk filter, and two people of whom the first has filed enough junk.
@@ -87,6 +93,61 @@ func TestLearned(t *testing.T) {
 		t.Errorf("%d in Junk", w.in(alice, "Junk"))
 	}
 	w.shows("Mail.Junk.Junk = 3") // the repeated message was classified twice
+}
+
+// TestMarkedWithKey delivers mail with a large part to a mail file with a key. The junk filter adds a field to the
+// first message, a script to the second. No file of the store holds the part.
+func TestMarkedWithKey(t *testing.T) {
+	t.Parallel()
+	w, alice, _ := learning(t, Options{})
+	w.script(alice, `require "editheader"; addheader "X-Sieve" "was here";`)
+	line, err := crypt.NewKey(w.fix.Env)
+	w.ok(err)
+	f, err := w.fix.FS.Create("own.key", vfs.WriteCategoryUnspecified)
+	w.ok(err)
+	_, err = f.Write([]byte(line))
+	w.ok(errors.Join(err, f.Close(), w.db.SetKey(alice.MailDatabase, "own.key"),
+		w.db.Settle(bg, alice.MailDatabase, nil)))
+	random := rand.New(rand.NewPCG(1, 2))
+	var parts [][]byte
+	for _, text := range [][]byte{casino(500), turbine(500)} {
+		part := make([]byte, 1<<20) // random bytes are stored as they are, other ones compressed
+		for i := range part {
+			part[i] = byte(random.Uint32())
+		}
+		parts = append(parts, part[1000:1100])
+		sub := w.from("mallory@far.example", "alice@example.com")
+		head, body, _ := bytes.Cut(text, []byte("\r\n\r\n"))
+		sub.Message = fmt.Appendf(nil, "%s\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n"+
+			"--b\r\n\r\n%s\r\n--b\r\nContent-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n\r\n%s--b--\r\n",
+			head, body, mime.AppendBase64Lines(nil, part, 76, true))
+		w.deposit(sub)
+	}
+	w.queue(0)
+	if text := w.junked(alice); !strings.Contains(text, junkField) {
+		t.Error("the filter did not mark the first message")
+	}
+	if text := w.has(alice, 12)[11]; !strings.Contains(text, "X-Sieve: was here") {
+		t.Error("the script did not change the second message")
+	}
+	w.checkStore()
+	w.stop()
+	names, err := w.fix.FS.List("data/objects")
+	w.ok(err)
+	for _, name := range names {
+		h, err := w.fix.FS.Open("data/objects/" + name)
+		w.ok(err)
+		info, err := h.Stat()
+		w.ok(err)
+		b := make([]byte, info.Size())
+		_, err = h.ReadAt(b, 0)
+		w.ok(errors.Join(err, h.Close()))
+		for i, part := range parts {
+			if bytes.Contains(b, part) {
+				t.Errorf("%s holds the part of message %d", name, i+1)
+			}
+		}
+	}
 }
 
 // junked returns the oldest message in Junk.

@@ -179,7 +179,7 @@ func (s *filter) compose(ctx context.Context, b *batch, d *delivery, l *letter) 
 	raw := l.raw
 	if r.Header != nil {
 		raw = slices.Concat(r.Header, raw[mime.HeaderEnd(raw):])
-		c, err := s.mailbox.Compose(ctx, raw)
+		c, err := s.mailbox.Compose(ctx, raw, d.database)
 		if err != nil {
 			return fmt.Errorf("script: %w", err)
 		}
