@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -12,11 +13,13 @@ import (
 	"doublet/env"
 	"doublet/note"
 	"doublet/store"
+	"doublet/store/crypt"
 	"doublet/store/dump"
 	"doublet/store/layout"
 	"doublet/store/view"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -25,6 +28,7 @@ const definition = `{"name":"Subjects","columns":[{"item":"Cat","category":true}
 	`{"item":"N","total":"sum"}]}`
 
 type fixture struct {
+	env          *env.Env
 	s            *store.Store
 	db           note.DatabaseID
 	folder, doc  note.ID
@@ -42,11 +46,12 @@ func must[T any](t *testing.T, v T, err error) T {
 func build(t *testing.T) *fixture {
 	t.Helper()
 	ctx := context.Background()
-	s, err := store.Open(env.Test(t).Env, "/data", store.Options{FloorBytes: -1, Ballast: -1, Indexes: []store.Index{{
+	e := env.Test(t).Env
+	s, err := store.Open(e, "/data", store.Options{FloorBytes: -1, Ballast: -1, Indexes: []store.Index{{
 		Number: 3, Kind: "docs", Keys: func(_ note.Class, c *note.Content) [][]byte {
 			return [][]byte{[]byte("n:" + c.Items.Get("Subject").AsText())}
 		}}}})
-	f := &fixture{s: must(t, s, err)}
+	f := &fixture{env: e, s: must(t, s, err)}
 	t.Cleanup(func() { _ = s.Close() })
 	alice := note.UNID{0xA1}
 	id, err := s.CreateDatabase(note.System, store.Create{ID: 0x1234, Title: "Some docs", Kind: "docs", Owner: alice,
@@ -182,5 +187,36 @@ func TestDamagedRowsAreShown(t *testing.T) {
 	}
 	if err := dump.Database(&b, f.s, 999, dump.Options{}); err == nil {
 		t.Fatal("a database that is not there was dumped")
+	}
+}
+
+// TestSealedConflicts prints a note with two conflicts: the key of one is not given, the other is sealed and its key
+// does not open it. The dump goes on, up to the last note.
+func TestSealedConflicts(t *testing.T) {
+	t.Parallel()
+	f := build(t)
+	line, err := crypt.NewKey(f.env)
+	file, ferr := f.env.FS.Create("own.key", vfs.WriteCategoryUnspecified)
+	must(t, 0, errors.Join(err, ferr))
+	_, err = file.Write([]byte(line))
+	must(t, 0, errors.Join(err, file.Close(), f.s.SetKey(f.db, "own.key"),
+		f.s.Settle(context.Background(), f.db, nil)))
+	must(t, 0, f.s.Derive(f.db, func(r pebble.Reader, num uint32, b *pebble.Batch) error {
+		sealed, closer, err := r.Get(layout.NoteKey(num, layout.KindContent, f.doc))
+		if err != nil {
+			return err
+		}
+		defer closer.Close()
+		leaf := layout.NoteKey(num, layout.KindLeaf, f.doc)
+		other := append(layout.AppendSealedHead(nil, f.db, 1, nil), make([]byte, layout.SealedNonce)...)
+		return errors.Join(b.Set(append(bytes.Clone(leaf), make([]byte, 24)...), sealed, nil),
+			b.Set(append(bytes.Clone(leaf), bytes.Repeat([]byte{1}, 24)...), other, nil))
+	}))
+	var b bytes.Buffer
+	must(t, 0, dump.Database(&b, f.s, f.db, dump.Options{}))
+	for _, text := range []string{"damaged key=", "conflict locked=", "message digest="} {
+		if n := bytes.Count(b.Bytes(), []byte(text)); n == 0 {
+			t.Errorf("the dump has no %q:\n%s", text, b.Bytes())
+		}
 	}
 }

@@ -65,21 +65,31 @@ func (d *dumper) note(k, v []byte) error {
 		d.record(1, "summary", "bytes", len(c.Summary), "hex", hexBytes(c.Summary))
 	}
 	d.content(1, &c.Content)
-	return d.scan(layout.NoteKey(d.db, layout.KindLeaf, id), func(k, v []byte) error {
-		_, _, rest, _ := layout.Split(k)
-		plain, err := d.s.Unseal(k, v)
-		if err != nil {
-			return err
-		}
-		lc, _, err := note.ReadContent(plain)
-		if err != nil || len(rest) != 32 {
-			d.bad(1, k, v)
-			return nil
-		}
-		d.record(1, "conflict", "rev", fmt.Sprintf("%d-%s", layout.Tail64(rest[8:16]), hex.EncodeToString(rest[16:])))
-		d.content(2, &lc)
+	return d.scan(layout.NoteKey(d.db, layout.KindLeaf, id), d.leaf)
+}
+
+// leaf prints a conflict of a note.
+func (d *dumper) leaf(k, v []byte) error {
+	plain, err := d.s.Unseal(k, v)
+	if errors.Is(err, store.ErrLocked) {
+		d.record(1, "conflict", "locked", true)
 		return nil
-	})
+	}
+	var c note.Content
+	if err == nil {
+		c, _, err = note.ReadContent(plain)
+	}
+	_, _, rest, _ := layout.Split(k)
+	if err != nil || len(rest) != 32 {
+		if d.o.Secret != nil {
+			v = nil // as of a damaged content
+		}
+		d.bad(1, k, v)
+		return nil
+	}
+	d.record(1, "conflict", "rev", fmt.Sprintf("%d-%s", layout.Tail64(rest[8:16]), hex.EncodeToString(rest[16:])))
+	d.content(2, &c)
+	return nil
 }
 
 var stateNames = map[note.StateKind]string{note.Keyword: "keyword", note.Seen: "seen", note.Member: "member",
