@@ -147,7 +147,7 @@ func (f *finder) look(ctx context.Context) error {
 		here[seg.ID] = true
 	}
 	f.missing = map[uint64]placed{}
-	return scan(f.eng, layout.Key(layout.SpaceObject), func(k, v []byte) error {
+	err := scan(f.eng, layout.Key(layout.SpaceObject), func(k, v []byte) error {
 		loc, _, err := object.ParseLocation(v)
 		if err != nil || len(k) != 1+len(note.Digest{}) {
 			return nil // check finds it
@@ -157,6 +157,10 @@ func (f *finder) look(ctx context.Context) error {
 		}
 		return ctx.Err()
 	})
+	for _, seg := range f.obj.Segments() {
+		delete(f.missing, seg.ID) // it was begun after the first list, before the scan
+	}
+	return err
 }
 
 // list lists the copies of the missing segments.
