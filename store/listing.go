@@ -450,8 +450,8 @@ func (d *databases) dropListings(db *database) bool {
 
 // shedListings drops the listings of db if commits have made them larger than the share of a database by a quarter:
 // readers add nothing beyond the share, and what they have there stays of use. If the listings of all take their whole
-// memory, it drops those of the databases that were not used for the longest time until a quarter of it is free, so that
-// it seldom has to look for them.
+// memory, it drops those of the databases that were not used for the longest time, until a quarter of it is free. So it
+// seldom has to look for them.
 func (d *databases) shedListings(db *database) {
 	u := &d.listed
 	share := u.most / listingShare
