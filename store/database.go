@@ -311,9 +311,8 @@ type Create struct {
 // catalog creates, describes and removes databases.
 type catalog struct {
 	*core
-	infos infoWatchers
-	// keying is held while a database gets, loses or changes its key.
-	keying sync.Mutex
+	infos  infoWatchers
+	keying keying
 }
 
 // CreateDatabase creates a database durably. Only the server itself may call it.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 
 	"doublet/note"
 	"doublet/store/crypt"
@@ -14,6 +15,40 @@ import (
 
 // ErrNoKey means that a database has no key of its own.
 var ErrNoKey = errors.New("store: the database has no key of its own")
+
+// errHeld means that no key can change, because the store is being repaired.
+var errHeld = fmt.Errorf("%w: the store is being repaired, try again later", ErrOutOfService)
+
+// keying is held while a database gets, loses or changes its key.
+type keying struct {
+	mu   sync.Mutex
+	held bool // see HoldKeys
+}
+
+// begin begins a change of keys. The caller calls end.
+func (k *keying) begin() error {
+	k.mu.Lock()
+	if !k.held {
+		return nil
+	}
+	k.mu.Unlock()
+	return errHeld
+}
+
+func (k *keying) end() { k.mu.Unlock() }
+
+func (k *keying) hold(on bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held = on
+}
+
+// HoldKeys keeps every database from getting, losing or changing its key until release is called: a repair would take
+// rows that cannot be opened any more for damaged ones, and write descriptions with the keys of before.
+func (cat *catalog) HoldKeys() (release func()) {
+	cat.keying.hold(true)
+	return func() { cat.keying.hold(false) }
+}
 
 // madeFor returns what binds the wrapped key of a database to it.
 func madeFor(id note.DatabaseID) []byte {
@@ -31,8 +66,10 @@ func (cat *catalog) keyFiles() vfs.FS {
 // SetKey makes a key for a database, wrapped with the first key of a key file. From then on what is written is sealed;
 // Settle seals the rest. A database that has a key keeps it, and only the wrapping changes.
 func (cat *catalog) SetKey(id note.DatabaseID, file string) error {
-	cat.keying.Lock()
-	defer cat.keying.Unlock()
+	if err := cat.keying.begin(); err != nil {
+		return err
+	}
+	defer cat.keying.end()
 	info, err := cat.Info(id)
 	if err != nil {
 		return err
@@ -72,8 +109,10 @@ func (cat *catalog) replaceKey(id note.DatabaseID, k *layout.DatabaseKey) error 
 
 // DropKey begins to take its key from a database. What is written is not sealed any more; Settle does the rest.
 func (cat *catalog) DropKey(id note.DatabaseID) error {
-	cat.keying.Lock()
-	defer cat.keying.Unlock()
+	if err := cat.keying.begin(); err != nil {
+		return err
+	}
+	defer cat.keying.end()
 	info, err := cat.keyed(id)
 	if err != nil {
 		return err
@@ -101,8 +140,10 @@ func (cat *catalog) Locked(i *layout.Info) bool { return i.Key != nil && cat.key
 // LockDatabase forgets the key of a database and takes it out of service. Messages that are open stay readable until
 // they are closed.
 func (cat *catalog) LockDatabase(id note.DatabaseID) error {
-	cat.keying.Lock()
-	defer cat.keying.Unlock()
+	if err := cat.keying.begin(); err != nil {
+		return err
+	}
+	defer cat.keying.end()
 	if _, err := cat.keyed(id); err != nil {
 		return err
 	}
@@ -115,8 +156,10 @@ func (cat *catalog) LockDatabase(id note.DatabaseID) error {
 
 // UnlockDatabase opens a database with a key file; without one, with the file that it was opened with last.
 func (cat *catalog) UnlockDatabase(id note.DatabaseID, file string) error {
-	cat.keying.Lock()
-	defer cat.keying.Unlock()
+	if err := cat.keying.begin(); err != nil {
+		return err
+	}
+	defer cat.keying.end()
 	info, err := cat.keyed(id)
 	if err != nil {
 		return err

@@ -42,8 +42,10 @@ func (s *Store) Settle(ctx context.Context, id note.DatabaseID, progress func(no
 
 // settled records that all of a database is as its key says.
 func (s *Store) settled(was *layout.Info) error {
-	s.keying.Lock()
-	defer s.keying.Unlock()
+	if err := s.keying.begin(); err != nil {
+		return err
+	}
+	defer s.keying.end()
 	info, err := s.keyed(was.ID)
 	if err != nil || info.Key.Leaving != was.Key.Leaving {
 		return ignoreNoKey(err)

@@ -35,6 +35,8 @@ type world struct {
 	docIDs []note.ID
 	alice  note.UNID
 	tier   *store.Tier
+	// indexing is called when the keys of a note in the index are asked for. It may be nil.
+	indexing func()
 }
 
 func subjectIndex() []store.Index {
@@ -48,7 +50,15 @@ func subjectIndex() []store.Index {
 
 func (w *world) open() {
 	w.t.Helper()
-	s, err := store.Open(w.f.Env, "/data", store.Options{FloorBytes: -1, Ballast: -1, Indexes: subjectIndex(),
+	indexes := subjectIndex()
+	keys := indexes[0].Keys
+	indexes[0].Keys = func(class note.Class, c *note.Content) [][]byte {
+		if w.indexing != nil {
+			w.indexing()
+		}
+		return keys(class, c)
+	}
+	s, err := store.Open(w.f.Env, "/data", store.Options{FloorBytes: -1, Ballast: -1, Indexes: indexes,
 		Tier: w.tier, OnFatal: func(err error) { w.t.Error(err) }})
 	if err != nil {
 		w.t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"doublet/note"
+	"doublet/store"
 	"doublet/store/layout"
 )
 
@@ -63,8 +64,7 @@ func (c *checker) database(e *entry) error {
 		return err
 	}
 	if e.locked {
-		e.partial = true
-		c.rep.Locked = append(c.rep.Locked, e.id)
+		d.passOver()
 		return nil
 	}
 	for _, step := range []func() error{
@@ -72,11 +72,22 @@ func (c *checker) database(e *entry) error {
 		d.folders.members, d.folders.chunks, d.modseqs, d.folders.checkHeads, d.peers, d.indexes.check, d.missing,
 		d.unknown, d.checkCounters,
 	} {
-		if err := step(); err != nil {
+		err := step()
+		if errors.Is(err, store.ErrLocked) { // since the check began, or its description does not say it
+			d.passOver()
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// passOver ends the check of a database whose key is not given. What cannot be opened is not damaged.
+func (s scope) passOver() {
+	s.locked, s.partial = true, true
+	s.rep.Locked = append(s.rep.Locked, s.id)
 }
 
 func (s scope) report(kind Kind, key []byte, changes []change, format string, args ...any) {
@@ -125,12 +136,12 @@ func (d *database) readInfo() error {
 	}
 	if !ok {
 		d.report(Info, key, nil, "missing: restore the database")
-		return nil
+		return d.undescribed()
 	}
 	info, err := layout.ReadInfo(v)
 	if err != nil {
 		d.report(Info, key, nil, "cannot be read: restore the database")
-		return nil
+		return d.undescribed()
 	}
 	if info.ID != d.id || info.Number != d.num {
 		fixed := *info
@@ -145,6 +156,20 @@ func (d *database) readInfo() error {
 	for _, x := range d.s.Indexes() {
 		if x.Kind == info.Kind {
 			d.indexes.list = append(d.indexes.list, index{Index: x})
+		}
+	}
+	return nil
+}
+
+// undescribed looks for sealed rows in a database without a description. The description had its key, so that they can
+// neither be opened nor written again.
+func (d *database) undescribed() error {
+	for _, k := range []layout.Kind{layout.KindContent, layout.KindLeaf} {
+		if err := d.scan(d.prefix(k), func(_, v []byte) error {
+			d.locked = d.locked || layout.IsSealed(v)
+			return nil
+		}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -212,7 +237,8 @@ func (c *checker) readContent(num uint32, id note.ID) (*layout.Content, error) {
 	return row, err
 }
 
-// readNamed is readContent, and also returns the names of the objects, as the row has them.
+// readNamed is readContent, and also returns the names of the objects, as the row has them. The error is
+// store.ErrLocked if the row's key is not given.
 func readNamed(c *checker, num uint32, id note.ID) (*layout.Content, []note.Digest, error) {
 	key := layout.NoteKey(num, layout.KindContent, id)
 	v, ok, err := c.get(key)
@@ -220,8 +246,11 @@ func readNamed(c *checker, num uint32, id note.ID) (*layout.Content, []note.Dige
 		return nil, nil, err
 	}
 	plain, err := c.s.Unseal(key, v)
+	if errors.Is(err, store.ErrLocked) {
+		return nil, nil, err
+	}
 	if err != nil {
-		return nil, nil, nil //nolint:nilerr // its own finding, or its database is locked
+		return nil, nil, nil //nolint:nilerr // its own finding
 	}
 	row, err := layout.ReadContentRow(plain)
 	if err != nil {

@@ -2,11 +2,16 @@ package check_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
 	"doublet/note"
+	"doublet/store"
 	"doublet/store/check"
+	"doublet/store/layout"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // TestLocked checks a store whose databases have keys that are not given. Their rows are not checked, and nothing else
@@ -44,4 +49,102 @@ func TestLocked(t *testing.T) {
 	if rep := w.check(true); rep.Objects != 1 {
 		t.Errorf("%d objects are left, want that of the mail file", rep.Objects)
 	}
+}
+
+// TestLockedMeanwhile locks databases while they are checked: one between its notes, or both before the shared rows.
+// What cannot be opened any more is not damaged.
+func TestLockedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, between := range []bool{true, false} {
+		w := buildKeyed(t, true)
+		lock := func(id note.DatabaseID) {
+			if err := w.s.LockDatabase(id); err != nil {
+				t.Error(err)
+			}
+		}
+		var want []note.DatabaseID
+		if between {
+			w.indexing, want = func() { lock(w.docs) }, append(want, w.docs)
+		}
+		rep, err := check.Run(context.Background(), w.s, check.Options{Deep: true, Progress: func(p check.Progress) {
+			if p.Stage == "strays" {
+				lock(w.mail)
+				lock(w.docs)
+			}
+		}})
+		if err != nil || !rep.Clean() || !slices.Equal(rep.Locked, want) {
+			t.Errorf("locked: %v, %v, findings:\n%s", rep.Locked, err, list(rep))
+		}
+	}
+}
+
+// TestKeysStayDuringRepair locks databases and sets keys while they are repaired. Both are refused, and
+// nothing is lost.
+func TestKeysStayDuringRepair(t *testing.T) {
+	t.Parallel()
+	w := buildKeyed(t, true)
+	first(docs(layout.KindSequence))(w)
+	found := w.check(false)
+	tried := 0
+	w.indexing = func() {
+		tried++
+		for _, err := range []error{w.s.LockDatabase(w.docs), w.s.LockDatabase(w.mail), w.s.SetKey(w.docs, keyFile),
+			w.s.DropKey(w.docs), w.s.UnlockDatabase(w.docs, "")} {
+			if !errors.Is(err, store.ErrOutOfService) {
+				t.Error("a key changed during the repair: ", err)
+			}
+		}
+	}
+	left, err := check.Repair(context.Background(), w.s, found)
+	if err != nil || !left.Clean() || left.Lost != nil || tried == 0 {
+		t.Fatalf("lost %v, %v, left:\n%s", left.Lost, err, list(left))
+	}
+	w.indexing = nil
+	w.reopen()
+	w.clean(true)
+	w.serves()
+	if err := w.s.LockDatabase(w.docs); err != nil {
+		t.Error("not locked after the repair: ", err)
+	}
+}
+
+// TestLockedWithoutDescription repairs databases whose descriptions, with their keys, are lost or cannot be read. Only
+// that is found, and no note is removed: a backup of the description, or the whole of it, brings all back.
+func TestLockedWithoutDescription(t *testing.T) {
+	t.Parallel()
+	w := buildKeyed(t, true)
+	var before [2][]byte
+	keys := [2][]byte{layout.Prefix(w.num, layout.KindInfo), layout.Prefix(w.dnum, layout.KindInfo)}
+	for i, key := range keys {
+		_, values := w.rows(key)
+		before[i] = values[0]
+	}
+	w.derive(func(b *pebble.Batch) {
+		_ = b.Set(keys[0], []byte{0xFF}, nil)
+		_ = b.Delete(keys[1], nil)
+	})
+	w.reopen()
+	rep := w.check(true)
+	if len(rep.Findings) != 2 || rep.Findings[0].Kind != check.Info || rep.Findings[1].Kind != check.Info {
+		t.Errorf("found:\n%s", list(rep))
+	}
+	left, err := check.Repair(context.Background(), w.s, rep)
+	if err != nil || left.Applied > 0 || left.Lost != nil {
+		t.Errorf("%d rows were changed, lost %v: %v", left.Applied, left.Lost, err)
+	}
+	carrier, err := w.s.CreateDatabase(note.System, store.Create{Title: "other"})
+	if err == nil {
+		err = w.s.Derive(carrier, func(_ pebble.Reader, _ uint32, b *pebble.Batch) error {
+			return errors.Join(b.Set(keys[0], before[0], nil), b.Set(keys[1], before[1], nil))
+		})
+	}
+	if err == nil {
+		err = w.s.RemoveDatabase(note.System, carrier)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.reopen()
+	w.clean(true)
+	w.serves()
 }

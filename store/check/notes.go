@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"doublet/note"
+	"doublet/store"
 	"doublet/store/layout"
 )
 
@@ -82,14 +83,16 @@ func (d *database) oneNote(id note.ID, notes, contents, leaves *walker) error {
 		if v, rowErr = d.s.Unseal(contents.key, contents.value); rowErr == nil {
 			row, rowErr = layout.ReadContentRow(v)
 		}
+		if errors.Is(rowErr, store.ErrLocked) {
+			return rowErr
+		}
 		if rowErr == nil {
 			names = rowNames(contents.value, &row.Content)
 		}
 	}
 	kept := map[note.Revision]*leaf{}
 	if err := leaves.while(func(key []byte) bool { return noteOf(key) == id }, func(key []byte) error {
-		d.leafRow(kept, key, leaves.value)
-		return nil
+		return d.leafRow(kept, key, leaves.value)
 	}); err != nil {
 		return err
 	}
@@ -146,17 +149,21 @@ func rowNames(v []byte, c *note.Content) (names []note.Digest) {
 	return names
 }
 
-func (d *database) leafRow(kept map[note.Revision]*leaf, key, value []byte) {
+func (d *database) leafRow(kept map[note.Revision]*leaf, key, value []byte) error {
 	c, err := readLeaf(d.checker, key, value)
+	if errors.Is(err, store.ErrLocked) {
+		return err
+	}
 	_, _, tail, _ := layout.Split(key)
 	if err != nil || len(tail) != 32 {
 		d.report(LeafRow, key, []change{drop(key)}, "cannot be read")
-		return
+		return nil
 	}
 	var r note.Revision
 	r.Generation = layout.Tail64(tail[8:16])
 	copy(r.Hash[:], tail[16:])
 	kept[r] = c
+	return nil
 }
 
 // lostContent handles a note without content. For a folder the content is rebuilt from the head, which has the name

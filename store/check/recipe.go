@@ -364,7 +364,7 @@ func (c *checker) reference(key []byte, r *recipe) (ok bool, err error) {
 	if c.o.Deep {
 		row, err := c.readContent(num, nid)
 		if err != nil {
-			return true, err
+			return true, ignoreLocked(err)
 		}
 		if row != nil && !n.Stub && !r.locked && row.Content.Message != r.digest {
 			c.found(e.id, NoteRow, layout.NoteKey(num, layout.KindNote, nid), nil,
@@ -398,7 +398,7 @@ func (c *checker) dangling(key []byte) error {
 	}
 	row, err := c.readContent(num, nid)
 	if err != nil {
-		return err
+		return ignoreLocked(err) // its digest is not known
 	}
 	if row != nil {
 		name := e.seal.Name(row.Content.Message)
@@ -427,6 +427,14 @@ func (c *checker) dangling(key []byte) error {
 	}
 	c.lose(e, nid, n.UNID, Recipe, fmt.Sprintf("its message, recipe %d, is missing", id))
 	return nil
+}
+
+// ignoreLocked returns nil if content was not read because its key is not given.
+func ignoreLocked(err error) error {
+	if errors.Is(err, store.ErrLocked) {
+		return nil
+	}
+	return err
 }
 
 // hashes checks that each digest leads to a recipe of the same bytes.

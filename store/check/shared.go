@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"doublet/note"
+	"doublet/store"
 	"doublet/store/layout"
 	"doublet/store/object"
 
@@ -279,9 +280,17 @@ func (c *checker) names(num uint32, id note.ID, d note.Digest) (bool, error) {
 	if err != nil || n == nil || n.Stub || c.byNum[num] == nil {
 		return false, err
 	}
-	if c.byNum[num].locked {
-		return namedLocked(c, num, id, d)
+	if !c.byNum[num].locked {
+		found, err := namedOpen(c, num, id, d)
+		if !errors.Is(err, store.ErrLocked) { // since its rows were checked
+			return found, err
+		}
 	}
+	return namedLocked(c, num, id, d)
+}
+
+// namedOpen is names for a database whose key is given, or that has none.
+func namedOpen(c *checker, num uint32, id note.ID, d note.Digest) (bool, error) {
 	row, names, err := readNamed(c, num, id)
 	if err != nil || row == nil {
 		return false, err
@@ -296,7 +305,11 @@ func (c *checker) names(num uint32, id note.ID, d note.Digest) (bool, error) {
 		if !ok {
 			continue
 		}
-		if lc, err := readLeaf(c, key, v); err == nil {
+		lc, err := readLeaf(c, key, v)
+		if errors.Is(err, store.ErrLocked) {
+			return false, err
+		}
+		if err == nil {
 			leaves[l.Rev] = lc
 		}
 	}
