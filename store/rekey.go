@@ -219,7 +219,11 @@ func (s *Store) openKeys() error {
 			change = (*layout.Info).MarkLocked
 		}
 		if err := s.SetInfo(note.System, i.ID, change); err != nil {
-			return err
+			if failed := s.alive(); failed != nil {
+				return failed
+			}
+			// A database that cannot be opened does not serve, and check repairs it.
+			s.log.Error("the state of a database with a key of its own stays", "database", i.ID.String(), "err", err)
 		}
 	}
 	return nil

@@ -108,6 +108,34 @@ func TestKeysStayDuringRepair(t *testing.T) {
 	}
 }
 
+// TestRepairOfLockedThatDoesNotOpen starts with databases that are locked and whose counters are damaged. Everything
+// else serves; with their keys they are repaired.
+func TestRepairOfLockedThatDoesNotOpen(t *testing.T) {
+	t.Parallel()
+	w := buildKeyed(t, true)
+	for _, num := range []uint32{w.num, w.dnum} {
+		w.set(layout.Prefix(num, layout.KindCounters), []byte{1})
+	}
+	if err := w.f.FS.Rename(keyFile, "/elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	w.reopen()
+	if left, err := check.Repair(context.Background(), w.s, w.check(false)); err != nil || left.Applied > 0 ||
+		!slices.Equal(left.Locked, []note.DatabaseID{w.mail, w.docs}) {
+		t.Errorf("%d rows were changed, locked: %v, %v", left.Applied, left.Locked, err)
+	}
+	if err := w.f.FS.Rename("/elsewhere", keyFile); err != nil {
+		t.Fatal(err)
+	}
+	w.reopen()
+	if left, err := check.Repair(context.Background(), w.s, w.check(false)); err != nil || !left.Clean() {
+		t.Fatalf("%v\n%s", err, list(left))
+	}
+	w.reopen()
+	w.clean(true)
+	w.serves()
+}
+
 // TestLockedWithoutDescription repairs databases whose descriptions, with their keys, are lost or cannot be read. Only
 // that is found, and no note is removed: a backup of the description, or the whole of it, brings all back.
 func TestLockedWithoutDescription(t *testing.T) {
