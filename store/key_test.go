@@ -354,6 +354,32 @@ func (w *keyWorld) sweep() {
 	w.must(w.s.eng.Compact(ctx, []byte{0}, []byte{0xff}, false))
 }
 
+// TestSettleBelowTheFloor settles a database while the device has no space above the floor. That is refused, and goes
+// on when there is space again.
+func TestSettleBelowTheFloor(t *testing.T) {
+	t.Parallel()
+	w := newKeyWorld(t)
+	w.fill(w.own)
+	w.must(w.s.SetKey(w.own, "own.key"))
+	w.must(w.s.Close())
+	w.f.Faults.SetSpace(1 << 30)
+	o := crashOptions()
+	o.FloorBytes, o.FloorPercent = 1<<40, 0
+	s, err := Open(w.f.Env, "data", o)
+	w.must(err)
+	if err := s.Settle(context.Background(), w.own, nil); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("settled below the floor: %v", err)
+	}
+	w.must(s.Close())
+	w.start()
+	if info, err := w.s.Info(w.own); err != nil || info.Key.Settled {
+		t.Errorf("settled: %+v, %v", info.Key, err)
+	}
+	w.must(w.s.Settle(context.Background(), w.own, nil))
+	w.holds(w.own)
+	w.must(w.s.Close())
+}
+
 // TestLocked starts without the key file. The database is out of service, the other one is not. With the key file at
 // another place it opens, and a start finds the file there.
 func TestLocked(t *testing.T) {

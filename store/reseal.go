@@ -20,7 +20,7 @@ const (
 // Settle seals what a database holds from before it got its key or, after DropKey, unseals it. What is done already is
 // passed over, so that a pass that was interrupted is continued by the next. Readers and writers go on. No note
 // changes: nobody is told, and nothing is replicated. progress gets the number of notes that were looked at, and may be
-// nil.
+// nil. While there is no space above the floor, it fails with ErrNoSpace.
 func (s *Store) Settle(ctx context.Context, id note.DatabaseID, progress func(notes uint64)) error {
 	for {
 		info, err := s.Info(id)
@@ -107,7 +107,7 @@ func (p *settling) pass(info *layout.Info) (err error) {
 		}
 	}
 	for from, more := note.ID(0), true; more; {
-		if err := p.ctx.Err(); err != nil {
+		if err := errors.Join(p.ctx.Err(), p.s.space.admit()); err != nil {
 			return err
 		}
 		if from, more, err = p.step(from); err != nil {
