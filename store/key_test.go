@@ -354,6 +354,61 @@ func (w *keyWorld) sweep() {
 	w.must(w.s.eng.Compact(ctx, []byte{0}, []byte{0xff}, false))
 }
 
+// TestSettlePassesOverDamage settles a database in which one note cannot be read and an object of another is not there.
+// Both stay as they are, all others are sealed, and the database is not settled until they can be read again.
+func TestSettlePassesOverDamage(t *testing.T) {
+	t.Parallel()
+	w := newKeyWorld(t)
+	w.fill(w.own)
+	w.must(w.update(w.own, func(wr *Writer) error {
+		for range 3 {
+			if _, err := wr.Create(New{Content: note.Content{}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	num := w.s.dbs.number[w.own]
+	damaged := layout.NoteKey(num, layout.KindContent, 1)
+	sum := object.Sum([]byte(strings.Repeat(keyFile, 100)))
+	missing := layout.Key(layout.SpaceObject, sum[:])
+	before := map[string][]byte{}
+	for _, key := range [][]byte{damaged, missing} {
+		v, err := getValue(w.s.eng, key)
+		w.must(err)
+		before[string(key)] = bytes.Clone(v)
+	}
+	w.must(errors.Join(w.s.eng.Set(damaged, []byte{0xFF}, pebble.Sync), w.s.eng.Delete(missing, pebble.Sync)))
+	w.must(w.s.SetKey(w.own, "own.key"))
+	err := w.s.Settle(context.Background(), w.own, nil)
+	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "2 notes are left") {
+		t.Errorf("settled with damage: %v", err)
+	}
+	if info, err := w.s.Info(w.own); err != nil || info.Key.Settled {
+		t.Errorf("settled: %+v, %v", info.Key, err)
+	}
+	sealed := func() (n int) {
+		w.must(scan(w.s.eng, layout.Prefix(num, layout.KindContent), func(_, v []byte) error {
+			if layout.IsSealed(v) {
+				n++
+			}
+			return nil
+		}))
+		return n
+	}
+	if got := sealed(); got != 4 {
+		t.Errorf("%d notes are sealed, want 4 of 6", got)
+	}
+	for key, v := range before {
+		w.must(w.s.eng.Set([]byte(key), v, pebble.Sync))
+	}
+	w.must(w.s.Settle(context.Background(), w.own, nil))
+	if info, err := w.s.Info(w.own); err != nil || !info.Key.Settled || sealed() != 6 {
+		t.Errorf("%d notes are sealed: %+v, %v", sealed(), info.Key, err)
+	}
+	w.must(w.s.Close())
+}
+
 // TestSettleBelowTheFloor settles a database while the device has no space above the floor. That is refused, and goes
 // on when there is space again.
 func TestSettleBelowTheFloor(t *testing.T) {

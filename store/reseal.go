@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"doublet/note"
 	"doublet/store/layout"
@@ -18,11 +19,12 @@ const (
 )
 
 // Settle seals what a database holds from before it got its key or, after DropKey, unseals it. What is done already is
-// passed over, so that a pass that was interrupted is continued by the next. Readers and writers go on. No note
+// passed over, so that a pass that was interrupted is continued by the next. A note that cannot be read stays as it is,
+// and its error is returned when all others are done. Readers and writers go on. No note
 // changes: nobody is told, and nothing is replicated. progress gets the number of notes that were looked at, and may be
 // nil. While there is no space above the floor, it fails with ErrNoSpace.
 func (s *Store) Settle(ctx context.Context, id note.DatabaseID, progress func(notes uint64)) error {
-	for {
+	for before := 1; ; { // notes that the pass before has written
 		info, err := s.Info(id)
 		if err != nil || info.Key == nil || info.Key.Settled {
 			return err
@@ -34,9 +36,13 @@ func (s *Store) Settle(ctx context.Context, id note.DatabaseID, progress func(no
 		if err := p.pass(&info); err != nil {
 			return err
 		}
-		if p.skipped == 0 {
+		switch {
+		case p.skipped == 0 && p.left == 0:
 			return s.settled(&info)
+		case p.skipped == 0, before == 0 && p.written == 0:
+			return p.unfinished()
 		}
+		before = p.written
 	}
 }
 
@@ -77,7 +83,35 @@ type settling struct {
 	progress func(uint64)
 	key      *sealKey // nil if the database is to have none
 	looked   uint64
+	written  int
 	skipped  int // notes that changed meanwhile
+	left     int // notes that cannot be read
+	errs     []error
+}
+
+// settleErrors bounds the errors of notes that one pass returns.
+const settleErrors = 10
+
+// passOver counts a note that stays as it is if err says that it cannot be read. It returns other errors.
+func (p *settling) passOver(id note.ID, err error) error {
+	if !slices.ContainsFunc([]error{ErrDamaged, ErrMismatch, ErrNotFound, ErrAway}, func(unreadable error) bool {
+		return errors.Is(err, unreadable)
+	}) {
+		return err
+	}
+	if p.left++; len(p.errs) < settleErrors {
+		p.errs = append(p.errs, fmt.Errorf("note %d: %w", id, err))
+	}
+	return nil
+}
+
+// unfinished returns the error of a pass that left notes as they were.
+func (p *settling) unfinished() error {
+	if p.left == 0 {
+		p.errs = []error{errChanged}
+	}
+	return fmt.Errorf("store: settle database %s: %d notes are left: %w", p.id, p.left+p.skipped,
+		errors.Join(p.errs...))
 }
 
 // resealed is a note that is to be written in another form.
@@ -146,8 +180,8 @@ func (p *settling) step(from note.ID) (next note.ID, more bool, err error) {
 		var failed error
 		err := r.everyNote(from, func(id note.ID, n *layout.Note) bool {
 			next, p.looked = id+1, p.looked+1
-			var x *resealed
-			if x, failed = p.prepare(r, id, n); failed != nil {
+			x, err := p.prepare(r, id, n)
+			if failed = p.passOver(id, err); failed != nil {
 				return false
 			}
 			if x == nil {
@@ -316,7 +350,9 @@ func (p *settling) apply(db *database, list []*resealed) (commit, error) {
 		case errors.Is(err, errChanged), errors.Is(err, ErrNotFound):
 			p.skipped++
 		case err != nil:
-			return commit{}, err
+			if err := p.passOver(r.id, err); err != nil {
+				return commit{}, err
+			}
 		default:
 			plans = append(plans, x)
 		}
@@ -350,6 +386,7 @@ func (p *settling) apply(db *database, list []*resealed) (commit, error) {
 		return commit{}, p.s.die(err)
 	}
 	db.cur.Store(&st)
+	p.written += len(plans)
 	return commit{batch: b, span: sp}, nil
 }
 
@@ -377,6 +414,9 @@ func (p *settling) plan(num uint32, r *resealed) (x plan, err error) {
 		return x, err
 	}
 	for i := range x.rows {
+		if x.rows[i].sealed == (p.key != nil) {
+			continue
+		}
 		for _, name := range p.key.namesIn(&x.rows[i].content) {
 			if r.has(name) {
 				continue
