@@ -151,16 +151,13 @@ func (h *server) startMaintenance(tasks *task.Supervisor) {
 }
 
 // startEncryption starts the task that encrypts files from before encryption was switched on, or with an older key, and
-// the rest of databases that got a key of their own, or lost it.
+// the rest of databases that got a key of their own, or lost it, also while the server runs.
 func (h *server) startEncryption(tasks *task.Supervisor) {
-	if list, err := unsettled(h.system.Store); h.system.Encryption == nil && len(list) == 0 && err == nil {
-		return
-	}
 	tasks.Start(task.Task{Name: "Encryption", When: task.Every(5 * time.Minute), AtStart: true,
 		Run: func(ctx context.Context, r *task.Run) error {
-			err := settleKeys(ctx, h.system.Store, r)
-			if h.system.Encryption == nil || err != nil {
-				return err
+			failed := settleKeys(ctx, h.system.Store, r)
+			if h.system.Encryption == nil || ctx.Err() != nil {
+				return failed
 			}
 			p, err := h.system.Encryption.Rewrite(ctx, func(done int64) {
 				r.Report(admin.Size(done).String() + " encrypted anew")
@@ -169,7 +166,7 @@ func (h *server) startEncryption(tasks *task.Supervisor) {
 				h.env.Log.Info("encrypted files with the present key", "files", p.Files, "bytes", p.Bytes,
 					"left", p.Left)
 			}
-			return err
+			return errors.Join(failed, err)
 		}})
 }
 

@@ -1,15 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"doublet/admin"
 	"doublet/env"
+	"doublet/note"
 	"doublet/stat"
+	"doublet/store"
+	"doublet/store/crypt"
+	"doublet/store/layout"
 	"doublet/task"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // TestVerbTask checks that a run whose verb reports a problem has failed and shows the report, and that one without has
@@ -49,5 +58,77 @@ func TestVerbTask(t *testing.T) {
 	}
 	if x := s.Status()[1]; x.Failed != 0 || x.Error != "" || x.Progress != "clean" {
 		t.Errorf("%+v", x)
+	}
+}
+
+// TestEncryptionTask gives a database a key of its own after the start. A note of it is damaged. The task encrypts the
+// rest, reports the note, and encrypts the files of the server all the same.
+func TestEncryptionTask(t *testing.T) {
+	t.Parallel()
+	f := env.Test(t)
+	ctx, must := context.Background(), func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(name, text string) {
+		h, err := f.FS.Create(name, vfs.WriteCategoryUnspecified)
+		must(err)
+		_, err = h.Write([]byte(text))
+		must(errors.Join(err, h.Close()))
+	}
+	line, err := crypt.NewKey(f.Env)
+	must(err)
+	write("/key", line)
+	must(f.FS.MkdirAll("/data", 0o700))
+	must(f.FS.MkdirAll("/files", 0o700))
+	write("/files/plain", "Lovelace")
+	s, err := store.Open(f.Env, "/store", store.Options{FloorBytes: -1, Ballast: -1})
+	must(err)
+	defer s.Close()
+	db, err := s.CreateDatabase(note.System, store.Create{Title: "ada", Kind: "mail"})
+	must(err)
+	must(s.Update(ctx, note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
+		w, err := tx.Database(db)
+		for range 3 {
+			if err == nil {
+				_, err = w.Create(store.New{})
+			}
+		}
+		return err
+	}))
+	encrypted, err := crypt.Open(f.Env, crypt.Options{Dir: "/data", Folders: []string{"/files"}, KeyFile: "/key"})
+	must(err)
+	tasks := task.New(f.Env, task.Plan{}, stat.New(f.Clock))
+	defer func() { _ = tasks.Stop(ctx) }()
+	h := &server{house: &house{env: f.Env, system: &admin.System{Store: s}}}
+	h.startEncryption(tasks)
+	ran := func(times uint64) (x admin.Task) {
+		t.Helper()
+		for by := time.Now().Add(time.Minute); x.Runs != times || x.State != "idle"; { // on the task's own goroutine
+			if time.Now().After(by) || len(tasks.Status()) == 0 {
+				t.Fatalf("%+v", tasks.Status())
+			}
+			x = tasks.Status()[0]
+		}
+		return x
+	}
+	ran(1)
+	h.system.Encryption = encrypted
+	must(s.SetKey(db, "/key"))
+	must(s.Derive(db, func(_ pebble.Reader, num uint32, b *pebble.Batch) error {
+		return b.Set(layout.NoteKey(num, layout.KindContent, 2), []byte{0xFF}, nil)
+	}))
+	must(tasks.Load("Encryption", nil))
+	if x := ran(2); x.Failed != 1 {
+		t.Errorf("the task does not report the damaged note: %+v", x)
+	}
+	file, err := f.FS.Open("/files/plain")
+	must(err)
+	defer file.Close()
+	b := make([]byte, 10_000)
+	if n, _ := file.ReadAt(b, 0); n == 0 || bytes.Contains(b, []byte("Lovelace")) {
+		t.Errorf("the file of %d bytes is not encrypted", n)
 	}
 }
