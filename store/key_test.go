@@ -354,6 +354,33 @@ func (w *keyWorld) sweep() {
 	w.must(w.s.eng.Compact(ctx, []byte{0}, []byte{0xff}, false))
 }
 
+// TestSettleOfKeyThatTurned drops a key and sets it again behind the last step of a pass. A note that was written
+// between the two is not sealed, so the pass does not settle the database; the next one does.
+func TestSettleOfKeyThatTurned(t *testing.T) {
+	t.Parallel()
+	w := newKeyWorld(t)
+	w.fill(w.own)
+	w.must(w.s.SetKey(w.own, "own.key"))
+	w.must(w.s.Settle(context.Background(), w.own, func(uint64) {
+		w.must(w.s.DropKey(w.own))
+		w.must(w.update(w.own, func(wr *Writer) error {
+			_, err := wr.Create(New{Class: note.Profile, Content: note.Content{Items: note.MakeItems(
+				note.Item{Name: "N", Value: note.Text(keyWord)})}})
+			return err
+		}))
+		w.must(w.s.SetKey(w.own, "own.key"))
+	}))
+	if info, err := w.s.Info(w.own); err != nil || info.Key.Settled {
+		t.Errorf("settled: %+v, %v", info.Key, err)
+	}
+	w.must(w.s.Settle(context.Background(), w.own, nil))
+	if info, err := w.s.Info(w.own); err != nil || !info.Key.Settled {
+		t.Errorf("not settled: %+v, %v", info.Key, err)
+	}
+	w.holds(w.own)
+	w.must(w.s.Close())
+}
+
 // TestSettlePassesOverDamage settles a database in which one note cannot be read and an object of another is not there.
 // Both stay as they are, all others are sealed, and the database is not settled until they can be read again.
 func TestSettlePassesOverDamage(t *testing.T) {

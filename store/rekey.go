@@ -23,6 +23,22 @@ var errHeld = fmt.Errorf("%w: the store is being repaired, try again later", Err
 type keying struct {
 	mu   sync.Mutex
 	held bool // see HoldKeys
+	// turns counts how often each database began to be sealed, or unsealed, since the store was opened.
+	turns map[note.DatabaseID]uint64
+}
+
+func (k *keying) turn(id note.DatabaseID) uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.turns[id]
+}
+
+// turned counts a turn. The caller has begun a change.
+func (k *keying) turned(id note.DatabaseID) {
+	if k.turns == nil {
+		k.turns = map[note.DatabaseID]uint64{}
+	}
+	k.turns[id]++
 }
 
 // begin begins a change of keys. The caller calls end.
@@ -89,12 +105,16 @@ func (cat *catalog) SetKey(id note.DatabaseID, file string) error {
 			return err
 		}
 	}
-	next := &layout.DatabaseKey{File: file, Settled: info.Key != nil && info.Key.Settled && !info.Key.Leaving}
+	sealing := info.Key != nil && !info.Key.Leaving
+	next := &layout.DatabaseKey{File: file, Settled: sealing && info.Key.Settled}
 	if next.Wrapped, err = given.Wrap(cat.env, k.secret, madeFor(id)); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	if err := cat.raiseFormat(layout.FormatVersion); err != nil {
 		return err
+	}
+	if !sealing {
+		cat.keying.turned(id)
 	}
 	cat.keys.put(id, k)
 	if err = cat.replaceKey(id, next); err != nil && info.Key == nil {
@@ -119,6 +139,9 @@ func (cat *catalog) DropKey(id note.DatabaseID) error {
 	}
 	if cat.keys.of(id) == nil {
 		return ErrLocked
+	}
+	if !info.Key.Leaving {
+		cat.keying.turned(id)
 	}
 	next := *info.Key
 	next.Leaving, next.Settled = true, false

@@ -25,6 +25,7 @@ const (
 // nil. While there is no space above the floor, it fails with ErrNoSpace.
 func (s *Store) Settle(ctx context.Context, id note.DatabaseID, progress func(notes uint64)) error {
 	for before := 1; ; { // notes that the pass before has written
+		turn := s.keying.turn(id)
 		info, err := s.Info(id)
 		if err != nil || info.Key == nil || info.Key.Settled {
 			return err
@@ -38,7 +39,7 @@ func (s *Store) Settle(ctx context.Context, id note.DatabaseID, progress func(no
 		}
 		switch {
 		case p.skipped == 0 && p.left == 0:
-			return s.settled(&info)
+			return s.settled(&info, turn)
 		case p.skipped == 0, before == 0 && p.written == 0:
 			return p.unfinished()
 		}
@@ -46,14 +47,15 @@ func (s *Store) Settle(ctx context.Context, id note.DatabaseID, progress func(no
 	}
 }
 
-// settled records that all of a database is as its key says.
-func (s *Store) settled(was *layout.Info) error {
+// settled records that all of a database is as its key says. It does nothing if the key was dropped or set since turn:
+// what was written between the two may be behind the pass.
+func (s *Store) settled(was *layout.Info, turn uint64) error {
 	if err := s.keying.begin(); err != nil {
 		return err
 	}
 	defer s.keying.end()
 	info, err := s.keyed(was.ID)
-	if err != nil || info.Key.Leaving != was.Key.Leaving {
+	if err != nil || s.keying.turns[was.ID] != turn {
 		return ignoreNoKey(err)
 	}
 	if info.Key.Leaving {
