@@ -14,10 +14,8 @@ import (
 	"doublet/stat"
 	"doublet/store"
 	"doublet/store/crypt"
-	"doublet/store/layout"
 	"doublet/task"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -61,8 +59,8 @@ func TestVerbTask(t *testing.T) {
 	}
 }
 
-// TestEncryptionTask gives a database a key of its own after the start. A note of it is damaged. The task encrypts the
-// rest, reports the note, and encrypts the files of the server all the same.
+// TestEncryptionTask gives a database a key of its own after the start, below the floor of free space. The task
+// reports that it could not encrypt it, and encrypts the files of the server all the same.
 func TestEncryptionTask(t *testing.T) {
 	t.Parallel()
 	f := env.Test(t)
@@ -86,7 +84,6 @@ func TestEncryptionTask(t *testing.T) {
 	write("/files/plain", "Lovelace")
 	s, err := store.Open(f.Env, "/store", store.Options{FloorBytes: -1, Ballast: -1})
 	must(err)
-	defer s.Close()
 	db, err := s.CreateDatabase(note.System, store.Create{Title: "ada", Kind: "mail"})
 	must(err)
 	must(s.Update(ctx, note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
@@ -98,6 +95,11 @@ func TestEncryptionTask(t *testing.T) {
 		}
 		return err
 	}))
+	must(s.Close())
+	f.Faults.SetSpace(1 << 40)
+	s, err = store.Open(f.Env, "/store", store.Options{FloorBytes: 1 << 50, Ballast: -1})
+	must(err)
+	defer s.Close()
 	encrypted, err := crypt.Open(f.Env, crypt.Options{Dir: "/data", Folders: []string{"/files"}, KeyFile: "/key"})
 	must(err)
 	tasks := task.New(f.Env, task.Plan{}, stat.New(f.Clock))
@@ -117,12 +119,9 @@ func TestEncryptionTask(t *testing.T) {
 	ran(1)
 	h.system.Encryption = encrypted
 	must(s.SetKey(db, "/key"))
-	must(s.Derive(db, func(_ pebble.Reader, num uint32, b *pebble.Batch) error {
-		return b.Set(layout.NoteKey(num, layout.KindContent, 2), []byte{0xFF}, nil)
-	}))
 	must(tasks.Load("Encryption", nil))
 	if x := ran(2); x.Failed != 1 {
-		t.Errorf("the task does not report the damaged note: %+v", x)
+		t.Errorf("the task does not report the failure: %+v", x)
 	}
 	file, err := f.FS.Open("/files/plain")
 	must(err)
