@@ -61,6 +61,11 @@ export function ref(resultOf: string, name: string, path: string) {
 /** A key as a part of the path of a patch (RFC 6901). */
 export const pointer = (key: string): string => key.replaceAll("~", "~0").replaceAll("/", "~1");
 
+/** Why a request or its answer broke off: the caller gave it up, or the server is not reached, as when the page is left. */
+const brokenOff = (e: unknown, signal?: AbortSignal | null): unknown => (signal?.aborted ? e : new Offline());
+
+const json = <T>(response: Response, signal?: AbortSignal): Promise<T> => response.json().catch((e: unknown) => { throw brokenOff(e, signal); });
+
 export class Client {
   session: Session | null = null;
   /** The lead of the server's clock over this device's, in milliseconds, by its newest answer. */
@@ -80,8 +85,7 @@ export class Client {
     try {
       response = await this.fetcher(url, { ...init, headers, credentials: "same-origin" });
     } catch (e) {
-      if (e instanceof DOMException && e.name === "AbortError") throw e;
-      throw new Offline();
+      throw brokenOff(e, init.signal);
     }
     const date = Date.parse(response.headers.get("Date") ?? "");
     if (!Number.isNaN(date) && response.type !== "opaque" && !response.headers.has("Age")) this.skew = date - Date.now();
@@ -128,7 +132,7 @@ export class Client {
   async open(): Promise<Session> {
     const response = await this.fetch("/.well-known/jmap", { headers: { Accept: "application/json" } });
     if (!response.ok) throw new Refused("session", `${response.status} ${response.statusText}`);
-    this.session = (await response.json()) as Session;
+    this.session = await json<Session>(response);
     return this.session;
   }
 
@@ -149,7 +153,7 @@ export class Client {
       const problem = (await response.json().catch(() => ({}))) as { type?: string; detail?: string };
       throw new Refused(problem.type ?? String(response.status), problem.detail, comeAgain(response.status, response.headers.get("Retry-After")));
     }
-    const answer = (await response.json()) as { methodResponses: Call[]; sessionState: string };
+    const answer = await json<{ methodResponses: Call[]; sessionState: string }>(response, signal);
     const out = new Map<string, Record<string, any>>();
     for (const [name, args, id] of answer.methodResponses) {
       // The mail file is away, or a mate is about to take it over: it is as if the server did not answer.

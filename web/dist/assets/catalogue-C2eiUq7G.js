@@ -1,1 +1,0 @@
-import{i as e}from"./text-w_ZMQc22.js";function t(t){return(n,...r)=>t[e.value][n].replace(/\{(\d)\}/gu,(e,t)=>String(r[Number(t)]??``))}export{t};

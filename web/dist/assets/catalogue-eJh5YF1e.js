@@ -1,0 +1,1 @@
+import{i as e}from"./text-NZ-5-kA5.js";function t(t){return(n,...r)=>t[e.value][n].replace(/\{(\d)\}/gu,(e,t)=>String(r[Number(t)]??``))}export{t};

@@ -1,1 +1,0 @@
-import{d as e}from"./objects-CldouvwW.js";import{d as t,m as n,o as r}from"./outbox-DZcSZbOg.js";import{d as i}from"./session-CnbMJYxM.js";for(let e of[`beforeunload`,`pagehide`])addEventListener(e,t);function a(t,a,o){let s=e=>{e&&o(e)},c=r({kind:`remove`,at:Date.now()+a*1e3,...e(t)},i.value?s:void 0);return async()=>await n((await c).key)!==void 0}export{a as t};

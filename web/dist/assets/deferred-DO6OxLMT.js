@@ -1,0 +1,1 @@
+import{d as e}from"./objects-Rjtm5IiI.js";import{d as t,m as n,o as r}from"./outbox-M1JdN_bn.js";import{d as i}from"./session-2u5MmeDy.js";for(let e of[`beforeunload`,`pagehide`])addEventListener(e,t);function a(t,a,o){let s=e=>{e&&o(e)},c=r({kind:`remove`,at:Date.now()+a*1e3,...e(t)},i.value?s:void 0);return async()=>await n((await c).key)!==void 0}export{a as t};
