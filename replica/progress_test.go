@@ -42,10 +42,10 @@ func TestProgressAgain(t *testing.T) {
 	s := &Service{env: &env.Env{Clock: env.NewManual(env.TestStart)}, peers: map[recordKey]time.Time{}}
 	for range 2 {
 		if !s.due(1, 2) {
-			t.Error("what was not committed is not due")
+			t.Error("a progress that was not committed is not due")
 		}
 	}
 	if s.committed(1, 2); s.due(1, 2) {
-		t.Error("what was committed just now is due again")
+		t.Error("a progress that was committed just now is due again")
 	}
 }

@@ -92,7 +92,7 @@ func TestFeedInMemory(t *testing.T) {
 	inMemory := s.feed.inMemory.Load()
 	engine := read()
 	if s.feed.inMemory.Load() != inMemory {
-		t.Error("what is not held was read in memory")
+		t.Error("a change that is not held was read in memory")
 	}
 	if len(memory[0].list) < 20 {
 		t.Errorf("%d changes", len(memory[0].list))

@@ -20,9 +20,9 @@ const (
 
 // Settle seals what a database holds from before it got its key or, after DropKey, unseals it. What is done already is
 // passed over, so that a pass that was interrupted is continued by the next. A note that cannot be read stays as it is,
-// and its error is returned when all others are done. Readers and writers go on. No note
-// changes: nobody is told, and nothing is replicated. progress gets the number of notes that were looked at, and may be
-// nil. While there is no space above the floor, it fails with ErrNoSpace.
+// and its error is returned when all others are done. Readers and writers go on. No note changes: nobody is told, and
+// nothing is replicated. progress gets the number of notes that were looked at, and may be nil. While there is no space
+// above the floor, it fails with ErrNoSpace.
 func (s *Store) Settle(ctx context.Context, id note.DatabaseID, progress func(notes uint64)) error {
 	for before := 1; ; { // notes that the pass before has written
 		turn := s.keying.turn(id)
@@ -180,9 +180,12 @@ func (p *settling) step(from note.ID) (next note.ID, more bool, err error) {
 	err = p.s.Read(p.ctx, note.System, p.id, func(r *Reader) error {
 		bytes := uint64(0)
 		var failed error
-		err := r.everyNote(from, func(id note.ID, n *layout.Note) bool {
+		err := r.everyNote(from, func(id note.ID, n *layout.Note, err error) bool {
 			next, p.looked = id+1, p.looked+1
-			x, err := p.prepare(r, id, n)
+			var x *resealed
+			if err == nil {
+				x, err = p.prepare(r, id, n)
+			}
 			if failed = p.passOver(id, err); failed != nil {
 				return false
 			}
@@ -202,15 +205,16 @@ func (p *settling) step(from note.ID) (next note.ID, more bool, err error) {
 	return next, more, err
 }
 
-// everyNote calls fn for every note from an id on, stubs included, until fn returns false.
-func (sn *snapshot) everyNote(from note.ID, fn func(note.ID, *layout.Note) bool) error {
+// everyNote calls fn for every note from an id on, stubs included, until fn returns false. It gets ErrDamaged in place
+// of a row that cannot be read.
+func (sn *snapshot) everyNote(from note.ID, fn func(note.ID, *layout.Note, error) bool) error {
 	hi := layout.After(layout.Prefix(sn.db.num, layout.KindNote))
 	return scanRange(sn.eng, layout.NoteKey(sn.db.num, layout.KindNote, from), hi, func(k, v []byte) error {
 		n, err := layout.ReadNote(v)
 		if err != nil {
-			return nil // check reports it
+			err = fmt.Errorf("%w: its row in database %s", ErrDamaged, sn.db.id)
 		}
-		if !fn(note.ID(layout.Tail64(k)), n) {
+		if !fn(note.ID(layout.Tail64(k)), n, err) {
 			return errStop
 		}
 		return nil
