@@ -18,6 +18,17 @@ import (
 	"doublet/store"
 )
 
+// onDisk opens a store in a folder of its own on the real disk.
+func onDisk(b *testing.B, e *env.Env) (*store.Store, *mailbox.Service) {
+	b.Helper()
+	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	return s, mailbox.New(s, e, mailbox.Options{})
+}
+
 // BenchmarkAppend stores messages of 1 KB durably on a real disk, with 32 concurrent clients and 200 mail files.
 func BenchmarkAppend(b *testing.B) { benchmarkAppend(b, 32, 0) }
 
@@ -34,12 +45,7 @@ func benchmarkAppend(b *testing.B, writers int, slow time.Duration) {
 	if slow > 0 {
 		e.FS = env.SlowSync(e.FS, e.Clock, slow)
 	}
-	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	svc := mailbox.New(s, e, mailbox.Options{})
+	s, svc := onDisk(b, e)
 	files := make([]*mailbox.File, 200)
 	for i := range files {
 		owner := s.UNID()

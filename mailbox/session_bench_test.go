@@ -15,20 +15,13 @@ import (
 	"doublet/env"
 	"doublet/mailbox"
 	"doublet/note"
-	"doublet/store"
 	"doublet/wire/mime"
 )
 
 // BenchmarkSession does what a mail program does with a folder of 200 messages: it opens it, lists the last 50, reads
 // five, marks two \Deleted and expunges them, while two new ones arrive. There are 20 mail files.
 func BenchmarkSession(b *testing.B) {
-	e := env.Real(slog.New(slog.DiscardHandler))
-	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	svc := mailbox.New(s, e, mailbox.Options{})
+	s, svc := onDisk(b, env.Real(slog.New(slog.DiscardHandler)))
 	files := make([]*mailbox.File, 20)
 	for i := range files {
 		files[i] = filled(b, s, svc, 200)
@@ -97,13 +90,7 @@ func workOn(f *mailbox.File, i int) error {
 // BenchmarkAppendLarge stores a message with an attachment of 10 MB, which does not compress, durably on a real disk,
 // and then another message with the same attachment: as somebody sends a file, and files the message in Sent.
 func BenchmarkAppendLarge(b *testing.B) {
-	e := env.Real(slog.New(slog.DiscardHandler))
-	s, err := store.Open(e, b.TempDir(), store.Options{Ballast: -1})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	svc := mailbox.New(s, e, mailbox.Options{})
+	s, svc := onDisk(b, env.Real(slog.New(slog.DiscardHandler)))
 	owner := s.UNID()
 	id, err := svc.Make(context.Background(), owner, "user", 0, 0)
 	if err != nil {
