@@ -214,3 +214,35 @@ test("nobody is kept out of the contacts", async () => {
     await page.context().close();
   }
 });
+
+test("what is closed twice at once is closed once: a step back that is under way is not taken again, and none leaves the page", async () => {
+  const page = await open();
+  await signInAt(page, "/contacts/", ".contact-rows");
+  await add(page, { given: "Step", surname: "Firstly" });
+  await add(page, { given: "Step", surname: "Secondly" });
+  await page.goto(`${base}/contacts/all?search=Step`);
+  await line(page, "Firstly").click();
+  await page.waitForSelector(".person h1:has-text('Firstly')");
+  const address = () => page.evaluate(() => location.pathname + location.search);
+  const pressed = (...keys) => page.evaluate((keys) => keys.forEach((key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }))), keys);
+  await pressed("Escape", "Escape", "Escape");
+  await page.waitForSelector(".person", { state: "detached" });
+  await until(async () => (await address()) === "/contacts/all?search=Step");
+  // What is opened while a step back is under way is a step after it.
+  await line(page, "Firstly").click();
+  await page.waitForSelector(".person h1:has-text('Firstly')");
+  await pressed("Escape", "n");
+  await page.waitForSelector(".contact-form");
+  await until(async () => (await address()) === "/contacts/all?search=Step&edit=new");
+  await page.goBack();
+  await page.waitForSelector(".contact-form", { state: "detached" });
+  assert.equal(await address(), "/contacts/all?search=Step");
+  // Deleting closes what is shown, and what is not there is closed.
+  await line(page, "Secondly").click();
+  await page.waitForSelector(".person h1:has-text('Secondly')");
+  await pressed("#", "#");
+  await line(page, "Secondly").waitFor({ state: "detached" });
+  await until(async () => (await address()) === "/contacts/all?search=Step");
+  assert.equal(await page.locator(".toast", { hasText: "does not exist" }).count(), 0);
+  assert.deepEqual(page.wrong, []);
+});

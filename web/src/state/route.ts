@@ -33,16 +33,32 @@ function formatRoute({ path, query }: Route): string {
 
 export const route = signal<Route>(parseRoute(location));
 
-addEventListener("popstate", () => (route.value = parseRoute(location)));
+/** The steps that wait for one back, which the browser takes in a moment; null while none is under way. */
+let waiting: (() => void)[] | null = null;
+
+addEventListener("popstate", () => {
+  const steps = waiting ?? [];
+  waiting = null;
+  steps.forEach(take);
+  if (!waiting) route.value = parseRoute(location);
+});
+
+/** Takes a step of the history. What is asked for while one back is under way comes after it, or that one would undo it. */
+function take(step: () => void): void {
+  if (waiting) waiting.push(step);
+  else step();
+}
 
 /** Goes to an address: a step of the history, or with replace in the place of the one that is shown. */
 export function go(to: Route, replace = false): void {
   const address = formatRoute(to);
-  const here = location.pathname + location.search;
-  if (address === here) return;
-  if (replace) history.replaceState(history.state, "", address);
-  else history.pushState({ before: here } satisfies Step, "", address);
+  const before = formatRoute(route.peek());
+  if (address === before) return;
   route.value = to;
+  take(() => {
+    if (replace) history.replaceState(history.state, "", address);
+    else history.pushState({ before } satisfies Step, "", address);
+  });
 }
 
 /** Sets fields of the query, or takes them away with "". */
@@ -51,10 +67,17 @@ export function goQuery(change: Record<string, string>, replace = false): void {
   go({ path, query: { ...query, ...change } }, replace);
 }
 
-/** Closes what the fields of the query have opened: as Back does, where that leads to the same address. */
+/** Closes what the fields of the query have opened: as Back does, where that leads to the same address. It is closed at once. */
 export function closeQuery(...fields: string[]): void {
   const { path, query } = route.peek();
   const to = { path, query: Object.fromEntries(Object.entries(query).filter(([k]) => !fields.includes(k))) };
-  if ((history.state as Step | null)?.before === formatRoute(to)) history.back();
-  else go(to, true);
+  const address = formatRoute(to);
+  if (address === formatRoute(route.peek())) return; // a second step back would leave the page
+  route.value = to;
+  take(() => {
+    if ((history.state as Step | null)?.before === address) {
+      waiting = [];
+      history.back();
+    } else history.replaceState(history.state, "", address);
+  });
 }
