@@ -49,6 +49,9 @@ type pinned struct {
 	isNew bool
 }
 
+// stepRoom is the room in bytes for a step of a recipe, but for the bytes that it holds.
+const stepRoom = 64
+
 // The steps of a recipe.
 const (
 	stepInline = iota // length, bytes
@@ -148,14 +151,12 @@ func (m *Message) find() error {
 }
 
 func (m *Message) build(ctx context.Context, raw []byte, leaves []mime.LeafSpan) error {
-	row := append(make([]byte, 0, min(len(raw), inlineMax)+128), m.Digest[:]...) // of prepareLarge: still to come
+	parts, room := m.parts(raw, leaves)
+	row := append(make([]byte, 0, room), m.Digest[:]...) // of prepareLarge: still to come
 	row = binary.AppendUvarint(row, m.Size)
 	at, inline := 0, 0
 	var err error
-	for _, l := range leaves {
-		if l.Start < at || l.End > len(raw) || l.End-l.Start < m.s.opt.ObjectSize {
-			continue
-		}
+	for _, l := range parts {
 		if row, err = m.inline(row, raw[at:l.Start], &inline); err != nil {
 			return err
 		}
@@ -177,6 +178,19 @@ func (m *Message) build(ctx context.Context, raw []byte, leaves []mime.LeafSpan)
 	return m.sync()
 }
 
+// parts returns the leaves that become objects, and the room in bytes that the recipe needs.
+func (m *Message) parts(raw []byte, leaves []mime.LeafSpan) (parts []mime.LeafSpan, room int) {
+	at, inline := 0, len(raw)
+	for _, l := range leaves {
+		if l.Start >= at && l.End <= len(raw) && l.End-l.Start >= m.s.opt.ObjectSize {
+			parts = append(parts, l)
+			inline -= l.End - l.Start
+			at = l.End
+		}
+	}
+	return parts, min(inline, inlineMax) + stepRoom*(2*len(parts)+2)
+}
+
 // inline adds bytes to the recipe itself, or as objects once the recipe holds too many.
 func (m *Message) inline(row, b []byte, sum *int) ([]byte, error) {
 	if len(b) == 0 {
@@ -194,7 +208,10 @@ func (m *Message) inline(row, b []byte, sum *int) ([]byte, error) {
 // part unchanged.
 func (m *Message) part(row, body []byte, l mime.LeafSpan) ([]byte, error) {
 	if l.LineLen > 0 {
-		if raw, finalCRLF, ok := mime.AppendCanonical(nil, body, l.LineLen); ok {
+		decoded := takeScratch()
+		defer decoded.give()
+		if raw, finalCRLF, ok := mime.AppendCanonical(decoded.b, body, l.LineLen); ok {
+			decoded.b = raw
 			row, err := m.object(append(row, stepBase64), raw)
 			form := uint64(l.LineLen) << 1
 			if finalCRLF {

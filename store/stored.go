@@ -291,10 +291,13 @@ func (m *Stored) appendStep(dst []byte, x *step, lo, hi int64) ([]byte, error) {
 	last := (hi + line - 1) / line
 	from := first * int64(x.lineLen) / 4 * 3
 	to := min(last*int64(x.lineLen)/4*3, x.size)
-	raw, err := m.s.readObject(x.loc, x.key, x.digest, from, to-from, nil)
+	data := takeScratch()
+	defer data.give()
+	raw, err := m.s.readObject(x.loc, x.key, x.digest, from, to-from, data.b)
 	if err != nil {
 		return dst, err
 	}
+	data.b = raw
 	if lo == 0 && hi == x.length {
 		return mime.AppendBase64Lines(dst, raw, x.lineLen, x.final), nil
 	}
