@@ -31,8 +31,8 @@ const (
 	growing
 )
 
-// chunk is the number of bytes read and written at a time.
-const chunk = 1 << 20
+// chunk is the number of bytes read and written at a time. Small ones let the flushes of deliveries pass between them.
+const chunk = 128 << 10
 
 // pieceKey returns the start of a piece's name, which identifies the original: the file's name and, because numbers
 // repeat after a restore, a part that distinguishes files with the same number. For a segment that is its header, which

@@ -102,11 +102,8 @@ func TestMeasure(t *testing.T) {
 			took[len(took)*99/100], took[len(took)-1])
 	}
 	measure("without", func() { time.Sleep(15 * time.Second) })
-	for _, rate := range []int64{0, 0, 50 << 20} {
-		dir := *measureDir + "/backup"
-		if rate > 0 {
-			dir += "-slow"
-		}
+	for _, rate := range []int64{0, 0, 50 << 20, 1 << 40} {
+		dir := fmt.Sprint(*measureDir, "/backup-", rate)
 		measure(fmt.Sprint("with a backup at rate ", rate), func() {
 			g, err := Take(context.Background(), e, s, dir, Options{Rate: rate})
 			if err != nil {

@@ -38,7 +38,7 @@ const (
 	lockName = "LOCK"
 	// chunk is the number of bytes written at a time. A file is flushed after as many bytes, because a single flush of
 	// everything at the end would delay the flushes of other files.
-	chunk = 1 << 20
+	chunk = 256 << 10
 )
 
 func (f *folder) path(name string) string {
