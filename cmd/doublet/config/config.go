@@ -197,7 +197,7 @@ type Limits struct {
 
 // Store is the section [store].
 type Store struct {
-	CacheSize         Size     `toml:"cache_size" default:"128MB" demo:"64MB" min:"1MB" max:"1TB"`
+	CacheSize         Size     `toml:"cache_size" default:"96MB" demo:"64MB" min:"1MB" max:"1TB"`
 	DBCacheEntries    int      `toml:"db_cache_entries" default:"10000" min:"10" max:"10000000"`
 	MemtableSize      Size     `toml:"memtable_size" default:"32MB" demo:"16MB" min:"1MB" max:"2GB"`
 	WALSyncInterval   Duration `toml:"wal_sync_interval" default:"500us" min:"0s" max:"100ms"`
