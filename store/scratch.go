@@ -5,8 +5,8 @@ import "sync"
 // maxScratch bounds the size in bytes of a buffer that is kept for the next use.
 const maxScratch = 1 << 20
 
-// scratch is a buffer for the content of one object, decoded or to be encoded. Nothing may refer to it after it is given
-// back.
+// scratch is a buffer for the content of one object, decoded or to be encoded. Nothing may refer to it after it is
+// given back.
 type scratch struct{ b []byte }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
