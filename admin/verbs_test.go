@@ -93,7 +93,7 @@ func newSystemOf(t *testing.T, seed uint64) *Running {
 	var err error
 	s.Store, err = store.Open(f.Env, "data", store.Options{FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20,
 		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), journal.Indexes(),
-			groupware.Indexes()),
+			mailbox.Indexes(), groupware.Indexes()),
 		Stats: s.Stats})
 	if err != nil {
 		t.Fatal(err)

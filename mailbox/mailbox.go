@@ -67,7 +67,7 @@ type Service struct {
 
 	rolls   rolls
 	latests latests
-	used    usedUploads
+	uploads uploadBook
 	search  atomic.Pointer[fulltext.Service]
 }
 

@@ -46,10 +46,7 @@ func (d *Reading) ProfileSince(u note.UNID) (items note.Items, created, mod note
 
 // PutProfile replaces the items of a profile note, and creates the note if necessary.
 func (c *Changing) PutProfile(u note.UNID, items note.Items) error {
-	return c.putProfile(u, note.Content{Items: items})
-}
-
-func (c *Changing) putProfile(u note.UNID, content note.Content) error {
+	content := note.Content{Items: items}
 	id, err := c.find(u)
 	if errors.Is(err, store.ErrNotFound) {
 		_, err = c.w.Create(store.New{UNID: u, Class: note.Profile, Content: content})

@@ -1,10 +1,12 @@
 package mailbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,15 +17,39 @@ import (
 	"doublet/store"
 )
 
-// uploadsProfile names the profile note whose attachments are the uploads, oldest first. The name of an attachment is
-// the time of the upload (Unix seconds), a blank, its UNID, and " used" once a message uses it.
-const uploadsProfile = "Uploads"
+// An upload is a profile note with one attachment, so it costs its own size however many others are kept. An index
+// lists the uploads by time. Uploads that messages use have the keyword usedUpload: to set it, the store rewrites the
+// row of the note, but not its content.
+const (
+	uploadForm   = "Upload"
+	itemUploaded = "Uploaded" // Unix nanoseconds
+	usedUpload   = "$used"
+)
 
 // Limits on the uploads that a mail file keeps: maxUploads for those that no message uses yet, maxUsed for the others.
+// A pass that finds one exceeded drops uploads down to 7/8 of it, so that not every upload needs a pass.
 const (
 	maxUploads = 500
 	maxUsed    = 128
 )
+
+// indexUploads lists the uploads by time: the key is the time of the upload (hexadecimal, so that keys sort), a blank
+// and the size.
+const indexUploads uint64 = 41
+
+// Indexes returns the index of uploads, for store.Options.
+func Indexes() []store.Index {
+	return []store.Index{{Number: indexUploads, Kind: Kind, Keys: func(c note.Class, x *note.Content) [][]byte {
+		if !isUpload(c, x) {
+			return nil
+		}
+		return [][]byte{fmt.Appendf(nil, "%016x %x", uint64(x.Items.Get(itemUploaded).AsInt()), x.Attachments[0].Size)}
+	}}}
+}
+
+func isUpload(c note.Class, x *note.Content) bool {
+	return c == note.Profile && len(x.Attachments) == 1 && x.Items.Get("Form").AsText() == uploadForm
+}
 
 // Upload is a blob that a client has uploaded.
 type Upload struct {
@@ -40,218 +66,339 @@ type Uploads struct{ f *File }
 func (f *File) Uploads() Uploads { return Uploads{f} }
 
 // Put stores a blob durably and returns its UNID. The uploads that no message uses may take room bytes together: beyond
-// that, Put drops the oldest. It also drops uploads older than age, but never the new one. Uploads that a message uses
-// have a separate limit of room bytes, so that a client can write a draft again from the same uploads.
+// that, Put drops the oldest. It then also drops uploads older than age, but never the new one. Uploads that a message
+// uses have a separate limit of room bytes, so that a client can write a draft again from the same uploads.
 //
 // Implements: RFC 8620 §6 the quota of unreferenced blobs
 func (x Uploads) Put(ctx context.Context, content []byte, kind string, age time.Duration,
 	room int64) (note.UNID, error) {
-	f := x.f
+	f, book := x.f, &x.f.svc.uploads
 	o, err := f.svc.store.Attach(ctx, content, f.db)
 	if err != nil {
 		return note.UNID{}, err
 	}
 	defer o.Release()
-	u, now := f.svc.store.UNID(), f.svc.env.Clock.Now()
-	var marked map[note.UNID]bool
-	res, err := f.Change(ctx, 1, func(c *Changing, _ int) error {
-		id := f.ProfileID(uploadsProfile)
-		have, err := c.attachments(id)
-		if err != nil {
+	u, now, size := f.svc.store.UNID(), f.svc.env.Clock.Now(), int64(o.Size)
+	var marked []note.UNID
+	err = f.update(ctx, func(w *store.Writer) error {
+		w.Keep(o)
+		if _, err := w.Create(store.New{UNID: u, Class: note.Profile, Content: note.Content{
+			Items: note.MakeItems(note.Item{Name: "Form", Value: note.Text(uploadForm)},
+				note.Item{Name: itemUploaded, Value: note.Int(now.UnixNano())}),
+			Attachments: []note.Attachment{{Type: kind, Digest: o.Digest, Size: o.Size}},
+		}}); err != nil {
 			return err
 		}
-		marked = f.svc.used.of(f.db)
-		r := upload{at: now, id: u, Attachment: note.Attachment{Type: kind, Digest: o.Digest, Size: o.Size}}
-		keep := keptUploads(append(readUploads(have, marked), r), now.Add(-age), room)
-		c.w.Keep(o)
-		c.touched = true
-		return c.putProfile(id, uploadsContent(keep))
+		marked = book.usedOf(f.db)
+		return w.AsServer(func() error {
+			if err := markUsed(w, marked); err != nil || book.charge(f.db, size) {
+				return err
+			}
+			left, err := trimUploads(w, now.Add(-age), size, room)
+			book.refill(f.db, left)
+			return errors.Join(err, f.dropListed(w, now.Add(-age)))
+		})
 	})
-	if err = errors.Join(err, res.first()); err == nil {
-		f.svc.used.forget(f.db, marked)
+	if err != nil {
+		book.refill(f.db, pool{}) // the pass may not have happened
+		return u, err
 	}
-	return u, err
+	book.forget(f.db, marked)
+	return u, nil
 }
 
 // Use records that messages use these uploads, so that they no longer count as waiting. It does so in memory only; the
 // next upload writes it to the database. If the process ends before, an upload may be dropped earlier or later than
 // intended.
-func (x Uploads) Use(ids []note.UNID) { x.f.svc.used.add(x.f.db, ids) }
+func (x Uploads) Use(ids []note.UNID) { x.f.svc.uploads.use(x.f.db, ids) }
 
-// upload is an upload as listed in the profile note.
+// upload is an upload as the index lists it.
 type upload struct {
-	note.Attachment
+	id   note.ID
 	at   time.Time
-	id   note.UNID
+	size int64
 	used bool
 }
 
-// readUploads parses the attachments of the profile note. Uploads in marked count as used, too.
-func readUploads(list []note.Attachment, marked map[note.UNID]bool) []upload {
-	out := make([]upload, 0, len(list)+1)
-	for _, a := range list {
-		if u, ok := parseUpload(a); ok {
-			u.used = u.used || marked[u.id]
-			out = append(out, u)
+// uploadsUntil returns the uploads that are not younger than a time (Unix nanoseconds), oldest first, without used. In
+// an update, it returns those from before the update.
+func uploadsUntil(r *store.Reader, until int64) (list []upload, err error) {
+	err = r.Scan(indexUploads, nil, func(key []byte, id note.ID) bool {
+		at, size, _ := strings.Cut(string(key), " ")
+		ns, err := strconv.ParseUint(at, 16, 64)
+		n, err2 := strconv.ParseInt(size, 16, 64)
+		if err != nil || err2 != nil {
+			return true
 		}
-	}
-	return out
+		if int64(ns) > until {
+			return false
+		}
+		list = append(list, upload{id: id, at: time.Unix(0, int64(ns)), size: n})
+		return true
+	})
+	return list, err
 }
 
-// keptUploads drops the uploads that are not younger than stale, then the oldest ones beyond the limits. It always
-// keeps the newest.
-func keptUploads(list []upload, stale time.Time, room int64) []upload {
-	type pool struct {
-		count int
-		bytes int64
+// trimUploads drops the surplus uploads. It counts in a new one of size bytes that the update has created. It returns
+// the room that is left until the next pass.
+func trimUploads(w *store.Writer, stale time.Time, size, room int64) (left pool, err error) {
+	list, err := uploadsUntil(&w.Reader, math.MaxInt64)
+	if err != nil {
+		return left, err
 	}
-	waiting, used := pool{maxUploads, room}, pool{maxUsed, room}
-	keep := make([]upload, 0, len(list))
-	for i, u := range slices.Backward(list) {
-		p := &waiting
-		if u.used {
-			p = &used
-		}
-		p.count--
-		p.bytes -= int64(u.Size)
-		if p.bytes < 0 {
-			p.count = min(p.count, -1) // drop all older uploads of the pool, too
-		}
-		if i == len(list)-1 || p.count >= 0 && u.at.After(stale) {
-			keep = append(keep, u)
-		}
-	}
-	slices.Reverse(keep)
-	return keep
-}
-
-// uploadsContent returns the content of the profile note that lists the uploads.
-func uploadsContent(list []upload) note.Content {
-	out := note.Content{Items: uploadItems, Attachments: make([]note.Attachment, len(list))}
-	for i, u := range list {
-		a := u.Attachment
-		a.Name = strconv.FormatInt(u.at.Unix(), 10) + " " + u.id.String()
-		if u.used {
-			a.Name += usedMark
-		}
-		out.Attachments[i] = a
-	}
-	return out
-}
-
-// usedMark ends the name of an attachment that a message uses.
-const usedMark = " used"
-
-var uploadItems = note.MakeItems(note.Item{Name: "Form", Value: note.Text(uploadsProfile)})
-
-// first returns the first error of an item, or nil.
-func (r *Result) first() error {
-	for _, err := range r.Errs {
+	for i := range list {
+		row, err := w.Note(list[i].id)
 		if err != nil {
+			return left, err
+		}
+		list[i].used = hasKeyword(row, usedUpload)
+	}
+	drop, left := surplus(append(list, upload{at: stale, size: size}), stale, room)
+	return left, dropUploads(w, drop)
+}
+
+func dropUploads(w *store.Writer, list []upload) error {
+	for _, u := range list {
+		if err := w.Destroy(u.id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func parseUpload(a note.Attachment) (u upload, ok bool) {
-	name, used := strings.CutSuffix(a.Name, usedMark)
-	sec, id, ok := strings.Cut(name, " ")
-	n, err := strconv.ParseInt(sec, 10, 64)
-	if err != nil || !ok {
-		return u, false
-	}
-	unid, err := note.ParseUNID(id)
-	return upload{a, time.Unix(n, 0), unid, used}, err == nil
+// pool is a number of uploads and their total size.
+type pool struct {
+	count int
+	bytes int64
 }
 
-func (d *Reading) attachments(u note.UNID) ([]note.Attachment, error) {
-	id, err := d.r.Find(u)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
+func (p pool) with(u upload) pool { return pool{p.count + 1, p.bytes + u.size} }
+
+func (p pool) within(most pool) bool { return p.count <= most.count && p.bytes <= most.bytes }
+
+// surplus returns the uploads to drop: those that are not younger than stale, and the oldest ones of a pool that
+// exceeds its limits. The last of the list is the newest and always stays. left is the room until a limit is reached.
+func surplus(list []upload, stale time.Time, room int64) (drop []upload, left pool) {
+	const waiting, used = 0, 1
+	most := [...]pool{waiting: {maxUploads, room}, used: {maxUsed, room}}
+	in := func(u upload) int {
+		if u.used {
+			return used
+		}
+		return waiting
 	}
-	if err != nil {
-		return nil, err
+	fresh := func(i int) bool { return i == len(list)-1 || list[i].at.After(stale) }
+	limits := most
+	var all, kept [2]pool
+	var full [2]bool
+	for i, u := range list {
+		if fresh(i) {
+			all[in(u)] = all[in(u)].with(u)
+		}
 	}
-	c, err := d.r.Content(id)
-	if err != nil {
-		return nil, err
+	for k := range limits {
+		if !all[k].within(most[k]) {
+			limits[k].count -= limits[k].count / 8
+			limits[k].bytes -= limits[k].bytes / 8
+		}
 	}
-	return c.Content.Attachments, nil
+	for i, u := range slices.Backward(list) {
+		k := in(u)
+		next := kept[k].with(u)
+		full[k] = full[k] || !next.within(limits[k])
+		if i == len(list)-1 || fresh(i) && !full[k] {
+			kept[k] = next
+		} else {
+			drop = append(drop, u)
+		}
+	}
+	left = pool{min(maxUploads-kept[waiting].count, maxUsed-kept[used].count),
+		room - max(kept[waiting].bytes, kept[used].bytes)}
+	return drop, left
+}
+
+// markUsed marks the uploads that messages use. Those that are gone need no mark.
+func markUsed(w *store.Writer, ids []note.UNID) error {
+	for _, u := range ids {
+		id, err := w.Find(u)
+		if err == nil {
+			err = w.SetKeyword(id, usedUpload, true)
+		}
+		if err != nil && !isGone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func isGone(err error) bool {
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGrave)
 }
 
 // Upload opens an uploaded blob. It returns store.ErrNotFound if the blob does not exist or was dropped.
 func (d *Reading) Upload(u note.UNID) (Upload, error) {
-	profile := d.f.ProfileID(uploadsProfile)
-	list, err := d.attachments(profile)
+	id, err := d.r.Find(u)
+	if isGone(err) {
+		return d.listedUpload(u)
+	}
+	if err != nil {
+		return Upload{}, err
+	}
+	n, c, err := d.r.Document(id)
+	if err != nil {
+		return Upload{}, err
+	}
+	if !isUpload(n.Class, &c.Content) {
+		return Upload{}, fmt.Errorf("%w: upload %s", store.ErrNotFound, u)
+	}
+	a := &c.Content.Attachments[0]
+	body, err := d.r.Attachment(id, a.Digest, int64(a.Size))
+	return Upload{u, a.Type, a.Size, body}, err
+}
+
+// PurgeUploads removes the uploads of a mail file that are older than age, and returns their number.
+func (s *Service) PurgeUploads(ctx context.Context, db note.DatabaseID, age time.Duration) (n int, err error) {
+	f, stale := s.File(note.System, db), s.env.Clock.Now().Add(-age)
+	marked := s.uploads.usedOf(db)
+	old := len(marked) > 0
+	err = f.read(ctx, func(r *store.Reader) error {
+		list, err := uploadsUntil(r, stale.UnixNano())
+		if err != nil {
+			return err
+		}
+		_, listed, err := f.listed(r)
+		old = old || len(list) > 0 || allStale(listed, stale)
+		return err
+	})
+	if err != nil || !old {
+		return 0, err
+	}
+	err = f.update(ctx, func(w *store.Writer) error {
+		if err := markUsed(w, marked); err != nil {
+			return err
+		}
+		list, err := uploadsUntil(&w.Reader, stale.UnixNano())
+		if err != nil {
+			return err
+		}
+		n = len(list)
+		return errors.Join(dropUploads(w, list), f.dropListed(w, stale))
+	})
+	if err != nil {
+		return 0, err
+	}
+	s.uploads.forget(db, marked)
+	return n, nil
+}
+
+// listedUploads names the profile note that held all uploads until 2026-11: its attachments, each named by the time
+// (Unix seconds), a blank, the UNID, and " used" once a message uses it. Uploads are read from it until all are stale;
+// then it is emptied. It is not removed, because a server of an earlier release in the same cluster still writes it.
+const listedUploads = "Uploads"
+
+// listed returns the id and the attachments of the note of listedUploads.
+func (f *File) listed(r *store.Reader) (id note.ID, list []note.Attachment, err error) {
+	id, err = r.Find(f.ProfileID(listedUploads))
+	if isGone(err) {
+		return 0, nil, nil
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	c, err := r.Content(id)
+	if err != nil {
+		return 0, nil, err
+	}
+	return id, c.Content.Attachments, nil
+}
+
+func parseListed(a note.Attachment) (u note.UNID, at time.Time, ok bool) {
+	sec, id, ok := strings.Cut(strings.TrimSuffix(a.Name, " used"), " ")
+	n, err := strconv.ParseInt(sec, 10, 64)
+	u, err2 := note.ParseUNID(id)
+	return u, time.Unix(n, 0), ok && err == nil && err2 == nil
+}
+
+func (d *Reading) listedUpload(u note.UNID) (Upload, error) {
+	id, list, err := d.f.listed(d.r)
 	if err != nil {
 		return Upload{}, err
 	}
 	for _, a := range list {
-		if up, ok := parseUpload(a); ok && up.id == u {
-			n, err := d.r.Find(profile)
-			if err != nil {
-				return Upload{}, err
-			}
-			body, err := d.r.Attachment(n, a.Digest, int64(a.Size))
+		if have, _, ok := parseListed(a); ok && have == u {
+			body, err := d.r.Attachment(id, a.Digest, int64(a.Size))
 			return Upload{u, a.Type, a.Size, body}, err
 		}
 	}
 	return Upload{}, fmt.Errorf("%w: upload %s", store.ErrNotFound, u)
 }
 
-// PurgeUploads removes the uploads of a mail file that are older than age, and returns their number.
-func (s *Service) PurgeUploads(ctx context.Context, db note.DatabaseID, age time.Duration) (n int, err error) {
-	f, stale := s.File(note.System, db), s.env.Clock.Now().Add(-age)
-	id := f.ProfileID(uploadsProfile)
-	marked := s.used.of(db)
-	old := false
-	err = f.Read(ctx, func(d *Reading) error {
-		list, err := d.attachments(id)
-		old = slices.ContainsFunc(list, func(a note.Attachment) bool {
-			u, ok := parseUpload(a)
-			return !ok || !u.at.After(stale)
-		})
+// allStale reports whether there are listed uploads, and all of them are stale.
+func allStale(list []note.Attachment, stale time.Time) bool {
+	return len(list) > 0 && !slices.ContainsFunc(list, func(a note.Attachment) bool {
+		_, at, ok := parseListed(a)
+		return ok && at.After(stale)
+	})
+}
+
+// dropListed empties the note of listedUploads if all its uploads are stale.
+func (f *File) dropListed(w *store.Writer, stale time.Time) error {
+	id, list, err := f.listed(&w.Reader)
+	if err != nil || !allStale(list, stale) {
 		return err
-	})
-	if err != nil || !old && len(marked) == 0 {
-		return 0, err
 	}
-	res, err := f.Change(ctx, 1, func(c *Changing, _ int) error {
-		list, err := c.attachments(id)
-		if err != nil {
-			return err
-		}
-		keep := slices.DeleteFunc(readUploads(list, marked), func(u upload) bool { return !u.at.After(stale) })
-		n = len(list) - len(keep)
-		return c.putProfile(id, uploadsContent(keep))
-	})
-	if err = errors.Join(err, res.first()); err == nil {
-		s.used.forget(db, marked)
-	}
-	return n, err
+	return w.Rewrite(id, note.Content{
+		Items: note.MakeItems(note.Item{Name: "Form", Value: note.Text(listedUploads)})})
 }
 
-// usedUploads holds the uploads that messages use but that the profile note does not mark as used yet.
-type usedUploads struct {
-	mu     sync.Mutex
-	byFile map[note.DatabaseID]map[note.UNID]bool
+// uploadBook holds, for each mail file, the uploads that messages use but whose notes are not marked yet, and the room
+// for more uploads until a pass has to look for surplus ones. A mail file without an entry needs a pass first.
+type uploadBook struct {
+	mu   sync.Mutex
+	used map[note.DatabaseID]map[note.UNID]bool
+	left map[note.DatabaseID]pool
 }
 
-// add adds uploads of a mail file, up to maxUploads.
-func (x *usedUploads) add(db note.DatabaseID, ids []note.UNID) {
+// charge takes the room for a new upload. It returns false if there is not enough until the next pass.
+func (x *uploadBook) charge(db note.DatabaseID, size int64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	l := x.left[db]
+	if l.count < 1 || l.bytes < size {
+		return false
+	}
+	x.left[db] = pool{l.count - 1, l.bytes - size}
+	return true
+}
+
+// refill records the room that a pass has found.
+func (x *uploadBook) refill(db note.DatabaseID, left pool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if left.count < 1 || left.bytes < 1 {
+		delete(x.left, db)
+		return
+	}
+	if x.left == nil {
+		x.left = map[note.DatabaseID]pool{}
+	}
+	x.left[db] = left
+}
+
+// use adds uploads of a mail file that messages use, up to maxUploads.
+func (x *uploadBook) use(db note.DatabaseID, ids []note.UNID) {
 	if len(ids) == 0 {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.byFile == nil {
-		x.byFile = map[note.DatabaseID]map[note.UNID]bool{}
+	if x.used == nil {
+		x.used = map[note.DatabaseID]map[note.UNID]bool{}
 	}
-	m := x.byFile[db]
+	m := x.used[db]
 	if m == nil {
 		m = map[note.UNID]bool{}
-		x.byFile[db] = m
+		x.used[db] = m
 	}
 	for _, id := range ids {
 		if len(m) < maxUploads {
@@ -260,19 +407,21 @@ func (x *usedUploads) add(db note.DatabaseID, ids []note.UNID) {
 	}
 }
 
-// of returns a copy of the set for a mail file.
-func (x *usedUploads) of(db note.DatabaseID) map[note.UNID]bool {
+// usedOf returns the uploads of a mail file that are used and not marked, sorted.
+func (x *uploadBook) usedOf(db note.DatabaseID) []note.UNID {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return maps.Clone(x.byFile[db])
+	return slices.SortedFunc(maps.Keys(x.used[db]), func(a, b note.UNID) int { return bytes.Compare(a[:], b[:]) })
 }
 
-// forget removes the uploads that are now marked in the profile note.
-func (x *usedUploads) forget(db note.DatabaseID, ids map[note.UNID]bool) {
+// forget removes uploads that are now marked.
+func (x *uploadBook) forget(db note.DatabaseID, ids []note.UNID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	maps.DeleteFunc(x.byFile[db], func(id note.UNID, _ bool) bool { return ids[id] })
-	if len(x.byFile[db]) == 0 {
-		delete(x.byFile, db)
+	for _, id := range ids {
+		delete(x.used[db], id)
+	}
+	if len(x.used[db]) == 0 {
+		delete(x.used, db)
 	}
 }

@@ -1,7 +1,6 @@
 package mailbox
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -9,54 +8,70 @@ import (
 	"doublet/note"
 )
 
-// TestKeptUploads checks keptUploads with random lists. The newest upload stays; in each pool, dropped uploads are
-// older than kept ones; the limits hold; and nothing that fits is dropped.
+// TestKeptUploads checks surplus with random lists. The newest upload stays; in each pool, dropped uploads are older
+// than kept ones; the limits hold; nothing fresh is dropped from a pool that keeps its limits, and not more than an
+// eighth of a limit from one that does not; and left is what the limits leave.
 func TestKeptUploads(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		const room = 1000
 		now := time.Unix(1_800_000_000, 0)
 		stale := now.Add(-24 * time.Hour)
-		n := 1 + r.IntN(2*maxUploads)
+		n := 1 + r.IntN(3*maxUploads)
 		list := make([]upload, n)
-		most := uint64(1 + r.IntN(20))
+		most := 1 + r.Int64N(20)
 		for i := range list {
-			var id note.UNID
-			copy(id[:], fmt.Sprint(i))
-			list[i] = upload{id: id, used: r.IntN(2) == 0, at: now.Add(-time.Duration(n-i) * time.Minute),
-				Attachment: note.Attachment{Size: r.Uint64N(most)}}
+			list[i] = upload{id: note.ID(i), used: r.IntN(2) == 0, at: now.Add(-time.Duration(n-i) * time.Minute),
+				size: r.Int64N(most)}
 		}
 		list[n-1].used = false
-		keep := keptUploads(list, stale, room)
-		if len(keep) == 0 || keep[len(keep)-1].id != list[n-1].id {
-			t.Fatal("the newest is dropped")
+		drop, left := surplus(list, stale, room)
+		dropped := map[note.ID]bool{}
+		for _, u := range drop {
+			dropped[u.id] = true
 		}
+		if len(dropped) != len(drop) || dropped[list[n-1].id] {
+			t.Fatal("one is dropped twice, or the newest")
+		}
+		free := pool{maxUploads, room}
 		for _, used := range []bool{false, true} {
-			count, bytes, whole := 0, uint64(0), true
-			limit := maxUploads
+			limit := pool{maxUploads, room}
 			if used {
-				limit = maxUsed
+				limit.count = maxUsed
 			}
-			k := len(keep) - 1
-			for i := n - 1; i >= 0; i-- {
-				u := list[i]
-				for k >= 0 && keep[k].used != used {
-					k--
+			var fresh, kept pool
+			var next upload // the newest fresh one that was dropped
+			for i, u := range list {
+				switch {
+				case u.used != used:
+				case !u.at.After(stale) && i < n-1:
+					if !dropped[u.id] {
+						t.Fatalf("upload %d of %d is stale and kept", i, n)
+					}
+				case dropped[u.id]:
+					if kept.count > 0 {
+						t.Fatalf("upload %d of %d is dropped, and an older one kept", i, n)
+					}
+					fresh, next = fresh.with(u), u
+				default:
+					fresh, kept = fresh.with(u), kept.with(u)
 				}
-				if u.used != used {
-					continue
-				}
-				kept := k >= 0 && keep[k].id == u.id
-				fits := whole && count < limit && bytes+u.Size <= room && u.at.After(stale)
-				if kept != fits && i < n-1 {
-					t.Fatalf("upload %d of %d (used %v): kept %v, fits %v", i, n, used, kept, fits)
-				}
-				if !kept {
-					whole = false
-					continue
-				}
-				count, bytes, k = count+1, bytes+u.Size, k-1
 			}
+			if !kept.within(limit) {
+				t.Fatalf("%+v of %+v kept", kept, limit)
+			}
+			low := pool{limit.count - limit.count/8, limit.bytes - limit.bytes/8}
+			switch {
+			case fresh.within(limit) && kept != fresh:
+				t.Fatalf("%+v of %+v kept, all within %+v", kept, fresh, limit)
+			case kept != fresh && kept.with(next).within(low):
+				t.Fatalf("%+v kept, where one more is within %+v", kept, low)
+			}
+			free.count = min(free.count, limit.count-kept.count)
+			free.bytes = min(free.bytes, limit.bytes-kept.bytes)
+		}
+		if left != free {
+			t.Fatalf("left %+v, want %+v", left, free)
 		}
 	}
 }

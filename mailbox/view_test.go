@@ -46,6 +46,7 @@ func newWorldOn(t *testing.T, f *env.Fixture, quota uint64) *world {
 	var err error
 	w.s, err = store.Open(w.f.Env, "data", store.Options{
 		FloorBytes: -1, Ballast: -1, MemTableSize: 1 << 20, CacheSize: 1 << 20, LogSyncInterval: 20 * time.Microsecond,
+		Indexes: mailbox.Indexes(),
 		OnFatal: func(err error) { t.Error(err) },
 		Confirm: func(context.Context, []note.DatabaseID, uint64) error {
 			if w.committed != nil {

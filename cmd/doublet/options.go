@@ -20,6 +20,7 @@ import (
 	"doublet/mail/journal"
 	"doublet/mail/trace"
 	"doublet/mail/verify"
+	"doublet/mailbox"
 	"doublet/stat"
 	"doublet/store"
 	"doublet/store/blob"
@@ -61,7 +62,7 @@ func storeOptions(e *env.Env, cfg *config.Config, stats *stat.Tree) store.Option
 		FloorBytes:   nonZero(int64(cfg.Store.SpaceFloor)),
 		FloorPercent: int(nonZero(int64(cfg.Store.SpaceFloorPercent))),
 		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), journal.Indexes(),
-			groupware.Indexes()),
+			mailbox.Indexes(), groupware.Indexes()),
 		Stats:   stats,
 		KeepLog: keep,
 		OnFatal: func(err error) {

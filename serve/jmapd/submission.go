@@ -143,20 +143,26 @@ func (c *call) appendSubmission(m *submission.Record, now int64, wants func(stri
 	return nil
 }
 
-// appendDelivery appends the deliveryStatus of each recipient.
+// appendDelivery appends the deliveryStatus of each recipient. For a new record it looks nothing up: the queue has just
+// accepted the message.
 //
 // Implements: RFC 8621 §7 deliveryStatus
 func (c *call) appendDelivery(dst []byte, m *submission.Record, now int64) ([]byte, error) {
 	if m.UndoStatus(now) != "final" {
 		return append(dst, "null"...), nil
 	}
-	progress, err := c.s.backend.Progress(c.ctx, m.Queue, m.Recipients)
-	if err != nil {
-		return dst, err
+	var progress []Progress
+	unlisted := DeliveryQueued
+	if m.Changed != 0 {
+		unlisted = DeliveryUnknown
+		var err error
+		if progress, err = c.s.backend.Progress(c.ctx, m.Queue, m.Recipients); err != nil {
+			return dst, err
+		}
 	}
 	o := jmap.NewWriter(dst)
 	for i, to := range m.Recipients {
-		p := Progress{Delivered: DeliveryUnknown}
+		p := Progress{Delivered: unlisted}
 		switch {
 		case m.Refusals[i] != "":
 			p = Progress{m.Refusals[i], DeliveryNo}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +58,37 @@ func TestClientLeavesAfterSubmit(t *testing.T) {
 	}
 	if a.pick("EmailSubmission", nil) == "" {
 		t.Error("no submission")
+	}
+}
+
+// unasked is a Backend that nobody asks for the progress of a message.
+type unasked struct {
+	Backend
+	t *testing.T
+}
+
+func (b unasked) Progress(context.Context, note.UNID, []string) ([]Progress, error) {
+	b.t.Error("the progress of a message was looked up")
+	return nil, nil
+}
+
+// TestCreatedDelivery checks that a new submission shows its recipients as queued, and that nothing is looked up for
+// that.
+func TestCreatedDelivery(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{})
+	a := &actor{&operator{w: w, rng: rand.New(rand.NewPCG(1, 1))}}
+	w.server.backend = unasked{w.server.backend, t}
+	email := w.append("alice", "Drafts", strings.ReplaceAll(simple("queued"), "eve@far.example", "alice@example.com"))
+	alice, bob := obj{"email": "alice@example.com"}, obj{"email": "bob@example.com"}
+	got := w.one("alice", "EmailSubmission/set", a.args(obj{"create": obj{"s": obj{
+		"identityId": a.pick("Identity", nil), "emailId": email,
+		"envelope": obj{"mailFrom": alice, "rcptTo": []any{bob}}}}}))
+	made, _ := got["created"].(obj)
+	one, _ := made["s"].(obj)
+	status, _ := one["deliveryStatus"].(obj)
+	if to, _ := status["bob@example.com"].(obj); to["delivered"] != "queued" || to["smtpReply"] != "250 2.0.0 Queued" {
+		t.Errorf("created: %v", got)
 	}
 }
 

@@ -24,6 +24,7 @@ type submitting struct {
 	// The submissions as the current change finds them, and what this update has done so far. The list is written
 	// last, so that its MODSEQ is the greatest.
 	list    *submissions
+	before  string // the state of the list
 	updated []submission.Entry
 	gone    []note.UNID
 }
@@ -46,12 +47,14 @@ func submissionSet(c *call) error {
 	}
 	x := &submitting{set: s, sent: make([]*submission.Record, len(s.create)), failed: make([]error, len(s.create)),
 		emails: map[string]note.UNID{}}
-	before, err := x.state()
-	if err == nil {
-		err = s.mismatch(before)
-	}
-	if err != nil {
-		return err
+	if s.checks { // before anything is sent
+		state, err := x.state()
+		if err == nil {
+			err = s.mismatch(state)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	// A sent message cannot be taken back. So all are sent first, and then stored together. From here on the request is
 	// executed to its end though its client goes away: otherwise a sent message would stay a draft, and be sent again.
@@ -69,7 +72,7 @@ func submissionSet(c *call) error {
 	if err != nil {
 		return err
 	}
-	s.append(before, after)
+	s.append(x.before, after)
 	if update, destroy := x.follows(); update != nil || destroy != nil {
 		c.implicit = func() { c.follow("Email/set", c.id, x.emailSet(update, destroy)) }
 	}
@@ -95,9 +98,10 @@ func (x *submitting) write() error {
 	res, err := c.account.File.Change(c.ctx, s.size()+1, func(w *mailbox.Changing, i int) (err error) {
 		if w.Calls == 1 {
 			x.updated, x.gone = nil, nil
-		}
-		if x.list, err = c.readSubmissions(w.Reading); err != nil {
-			return store.Abort(err)
+			if x.list, err = c.readSubmissions(w.Reading); err != nil {
+				return store.Abort(err)
+			}
+			x.before = x.list.state()
 		}
 		if i < s.size() {
 			return s.step(by, w, i)
@@ -137,14 +141,9 @@ func (x *submitting) add(w *mailbox.Changing, i int) error {
 	return m.Put(w)
 }
 
-// createdObject returns the response for a new submission. If the delivery status cannot be read now, it is omitted,
-// because the message was sent.
+// createdObject returns the response for a new submission.
 func (x *submitting) createdObject(m *submission.Record, sent *jmap.Value) []byte {
-	c, now := x.c, x.c.s.env.Clock.Now().Unix()
-	object, err := c.submissionObject(m, now, func(string) bool { return true })
-	if err != nil {
-		object, err = c.submissionObject(m, now, func(p string) bool { return p != "deliveryStatus" })
-	}
+	object, err := x.c.submissionObject(m, x.c.s.env.Clock.Now().Unix(), func(string) bool { return true })
 	if err != nil {
 		object = jmap.MakeObject([]string{"id"}, []jmap.Value{jmap.Text(idOf(letterSubmission, m.ID))})
 	}

@@ -110,7 +110,8 @@ func openOn(t testing.TB, fix *env.Fixture, o settings) *world {
 	var err error
 	w.store, err = store.Open(fix.Env, "data", store.Options{
 		CacheSize: 4 << 20, MemTableSize: 1 << 20, FloorBytes: -1, Ballast: -1, LogSyncInterval: 20 * time.Microsecond,
-		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), groupware.Indexes()),
+		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), mailbox.Indexes(),
+			groupware.Indexes()),
 	})
 	w.ok(err)
 	w.people, err = directory.Open(w.store, fix.Env, password.New(fix.Env, 1, 10),

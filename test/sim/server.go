@@ -100,7 +100,8 @@ func storeOptions() store.Options {
 	return store.Options{
 		FloorBytes: floor, FloorPercent: -1, Ballast: -1, MemTableSize: 256 << 10, CacheSize: 2 << 20,
 		LogSyncInterval: time.Nanosecond,
-		Indexes:         slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), groupware.Indexes()),
+		Indexes: slices.Concat(directory.Indexes(), session.Indexes(), trace.Indexes(), mailbox.Indexes(),
+			groupware.Indexes()),
 	}
 }
 
