@@ -359,7 +359,7 @@ type uploadBook struct {
 	left map[note.DatabaseID]pool
 }
 
-// charge takes the room for a new upload. It returns false if there is not enough until the next pass.
+// charge books the room for a new upload. It returns false if there is not enough until the next pass.
 func (x *uploadBook) charge(db note.DatabaseID, size int64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
