@@ -256,3 +256,70 @@ test("signing in and a lost network keep the address", inChromium("offline"), as
   await until(page, "^/mail/inbox.message=");
   assert.deepEqual(page.wrong, []);
 });
+
+/** Presses keys, each before the page has heard of the steps that the one before it made; back is a step back. */
+const pressed = (page, ...keys) => page.evaluate(async (keys) => {
+  for (const key of keys) {
+    if (key === "back") history.back();
+    else (document.activeElement ?? document.body).dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+    for (let i = 0; i < 5; i++) await Promise.resolve();
+  }
+}, keys);
+
+test("what is opened or closed while a step back is under way is a step of its own, and Back leads where it should", async () => {
+  await send("Quick first");
+  await send("Quick second");
+  const page = await open();
+  await signIn(page, "bob");
+  await row(page, "Quick second").waitFor();
+  await page.click(".folder:has-text('Sent')");
+  await until(page, "^/mail/sent$");
+  await page.click(".folder:has-text('Inbox')");
+  await until(page, "^/mail/inbox$");
+  const opened = async () => {
+    await row(page, "Quick first").click();
+    await reads(page, "Quick first");
+    await until(page, "^/mail/inbox.message=");
+  };
+  // A message that is opened as another closes.
+  await opened();
+  await pressed(page, "u", "o");
+  await reads(page, "Quick first");
+  await until(page, "^/mail/inbox.message=");
+  await page.goBack();
+  await page.waitForSelector(".reader", { state: "detached" });
+  await until(page, "^/mail/inbox$");
+  await page.goBack();
+  await title(page, "Sent");
+  await page.goForward();
+  await title(page, "Inbox");
+  // A folder that is gone to, as the palette closes.
+  await page.keyboard.press("Control+k");
+  await page.fill(".palette input", "Go to Drafts");
+  await page.keyboard.press("Enter");
+  await title(page, "Drafts");
+  await until(page, "^/mail/drafts$");
+  await page.goBack();
+  await title(page, "Inbox");
+  await until(page, "^/mail/inbox$");
+  // A message that closes behind the palette.
+  await opened();
+  await page.keyboard.press("Control+k");
+  await page.fill(".palette input", "Back to the list");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".reader", { state: "detached" });
+  await until(page, "^/mail/inbox$");
+  await page.goBack();
+  await title(page, "Sent");
+  await page.goForward();
+  await title(page, "Inbox");
+  // Back by the person.
+  await opened();
+  await pressed(page, "u", "back");
+  await title(page, "Sent");
+  await until(page, "^/mail/sent$");
+  await page.goForward();
+  await title(page, "Inbox");
+  await until(page, "^/mail/inbox$");
+  assert.deepEqual(page.wrong, []);
+});
