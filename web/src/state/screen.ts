@@ -16,10 +16,12 @@ narrowScreen.addEventListener("change", () => (narrow.value = narrowScreen.match
 
 /** The scroll position of the list, in pixels. */
 export const scrolled = { top: 0 };
-/** A position in a list: by how many pixels it is scrolled, and the cursor. */
+/** A position in a list: by how many pixels it is scrolled, the cursor, and the messages near those in sight, which begin at from. */
 export interface Position {
   top: number;
   cursor: number;
+  from: number;
+  ids: (Id | undefined)[];
 }
 /** The position for the list when it is there. */
 export const goal = signal<Position | null>(null);

@@ -4,7 +4,7 @@
 import { batch, effect } from "@preact/signals";
 import type { Id } from "../jmap/types";
 import { folderAt, formatAddress, parseAddress, type Named, type Spot } from "../state/address";
-import { list, show } from "../state/list";
+import { inView, list, show } from "../state/list";
 import { byRole, mailboxes } from "../state/mailboxes";
 import { readRow } from "../state/messages";
 import { place, type Place } from "../state/place";
@@ -35,7 +35,7 @@ let returning: Step | null = null;
 /** The message that the address says is written, and that is being looked for. */
 let sought = "";
 const positions = new Map<number, Position>();
-const position = (): Position => ({ top: scrolled.top, cursor: cursor.value });
+const position = (): Position => ({ top: scrolled.top, cursor: cursor.value, from: inView.from, ids: list.value.ids.slice(inView.from, inView.to) });
 /** Messages whose writer the person closed: their steps open it no more. */
 const closed = new Set<string>();
 const left = new Set<string>();
