@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
+import { jmap } from "./objects.mjs";
 import { base, begin, boxOf, browser, counts, deliver, inChromium, kept, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
@@ -321,5 +322,54 @@ test("what is opened or closed while a step back is under way is a step of its o
   await page.goForward();
   await title(page, "Inbox");
   await until(page, "^/mail/inbox$");
+  assert.deepEqual(page.wrong, []);
+});
+
+/** Gives a page another mail file: another name of the person's own, whose folders have a word before their names. Its first questions may be held. */
+async function another(page) {
+  const other = { held: null, name: "Aother" };
+  await page.route("**/.well-known/jmap", async (route) => {
+    const response = await route.fetch();
+    const session = await response.json();
+    const own = session.primaryAccounts["urn:ietf:params:jmap:mail"];
+    return route.fulfill({ response, json: { ...session, accounts: { ...session.accounts, [other.name]: { ...session.accounts[own], name: "Another file", isPersonal: false } } } });
+  });
+  await page.route("**/jmap/api", async (route) => {
+    const asked = route.request().postData() ?? "";
+    if (!asked.includes(`"${other.name}"`)) return route.fallback();
+    if (asked.includes('"pins"')) await other.held;
+    const session = await (await page.request.get(`${base}/jmap/session`)).json();
+    const response = await route.fetch({ postData: asked.replaceAll(`"${other.name}"`, JSON.stringify(session.primaryAccounts["urn:ietf:params:jmap:mail"])) });
+    const answer = await response.json();
+    for (const [name, args, id] of answer.methodResponses) if (name === "Mailbox/get" && id === "m") for (const m of args.list) if (!m.role) m.name = `Not own ${m.name}`;
+    return route.fulfill({ response, json: answer });
+  });
+  return other;
+}
+
+test("an account that one leaves before it is open shows nothing in the place of the next one", inChromium("bodies of requests"), async () => {
+  const [{ created }] = await jmap("bob", ["Mailbox/set", { create: { f: { name: "Of accounts" } } }]);
+  const page = await open({ worker: false });
+  const other = await another(page);
+  await signIn(page, "bob");
+  await until(page, "^/mail/inbox$");
+  let go;
+  other.held = new Promise((done) => (go = done));
+  const asked = page.waitForRequest((r) => /"Aother".*"pins"/.test(r.postData() ?? ""));
+  await page.click(".side .folder:has-text('Another file')");
+  await asked;
+  const own = page.waitForResponse((r) => (r.request().postData() ?? "").includes('"pins"') && !(r.request().postData() ?? "").includes("Aother"));
+  await page.click(".side .side-title:has-text('Shared mailboxes') + .folders .folder"); // from here it is the own one
+  await own;
+  await title(page, "Inbox");
+  const answered = page.waitForResponse((r) => /"Aother".*"pins"/.test(r.request().postData() ?? ""));
+  go();
+  await answered;
+  await send("Behind the account");
+  await row(page, "Behind the account").waitFor();
+  await page.waitForSelector(".side .folder:has-text('Of accounts')");
+  await counts(page.locator(".side .folder:has-text('Not own')"), 0);
+  await until(page, "^/mail/inbox$");
+  await jmap("bob", ["Mailbox/set", { destroy: [created.f.id] }]);
   assert.deepEqual(page.wrong, []);
 });
