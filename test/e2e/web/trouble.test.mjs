@@ -354,3 +354,19 @@ test("a part of the client that cannot be loaded is no dead button", async () =>
   await page.context().close();
   server.close();
 });
+
+test("a list that could not be read is read when the server answers something else", async () => {
+  const page = await open({ worker: false });
+  await signIn(page, "bob");
+  let isAway = true, asked = 0;
+  await page.route("**/jmap/api", (route) => (isAway && ++asked ? route.abort() : route.fallback()));
+  await page.click(".folder:has-text('Drafts')");
+  await until(() => asked > 0);
+  await page.waitForSelector(".banner:has-text('No connection')");
+  const read = page.waitForResponse((r) => (r.request().postData() ?? "").includes('"Email/query"'));
+  isAway = false;
+  await page.click(".top [aria-label='Settings']");
+  await read;
+  await page.waitForSelector(".banner", { state: "detached" });
+  assert.deepEqual(page.wrong, []);
+});
