@@ -170,6 +170,24 @@ test("a list at its top shows what comes, however much it is, and the cursor sta
   await end();
 });
 
+test("a list that a message hides in a narrow window is where it was when one returns, though mail came meanwhile", async () => {
+  const { letter, write, page, seen, scroll, end } = await lines("Hidden", 130);
+  await page.setViewportSize({ width: 390, height: 700 });
+  const before = await scroll(70.5);
+  for (const [n, back] of [[0, () => page.goBack()], [-1, () => page.click(".read [aria-label='Back']")]]) {
+    await row(page, "Line 74.").dispatchEvent("click"); // click() may scroll
+    await page.waitForSelector(".frame[data-pane=read] .reader h1:has-text('Line 74.')");
+    await write(letter(n));
+    await page.waitForSelector(`.rows[aria-rowcount='${131 - n}']`, { state: "attached" });
+    await back();
+    await page.waitForSelector(".frame[data-pane=list]");
+    await becomes(seen, before);
+  }
+  await page.keyboard.press("j");
+  await page.waitForSelector(".row.at:has-text('Line 75.')");
+  await end();
+});
+
 test("a folder behind a search opens at its top, with the cursor there", async () => {
   const { page, seen, has, end } = await lines("Searched", 60);
   const before = await seen();

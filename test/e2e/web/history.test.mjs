@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
+import { jmap } from "./objects.mjs";
 import { base, begin, boxOf, browser, counts, deliver, inChromium, kept, open, row, signIn } from "./world.mjs";
 
 after(() => browser.close());
@@ -254,5 +255,121 @@ test("signing in and a lost network keep the address", inChromium("offline"), as
   await page.waitForSelector(".banner");
   await reads(page, subject);
   await until(page, "^/mail/inbox.message=");
+  assert.deepEqual(page.wrong, []);
+});
+
+/** Presses keys, each before the page has heard of the steps that the one before it made; back is a step back. */
+const pressed = (page, ...keys) => page.evaluate(async (keys) => {
+  for (const key of keys) {
+    if (key === "back") history.back();
+    else (document.activeElement ?? document.body).dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+    for (let i = 0; i < 5; i++) await Promise.resolve();
+  }
+}, keys);
+
+test("what is opened or closed while a step back is under way is a step of its own, and Back leads where it should", async () => {
+  await send("Quick first");
+  await send("Quick second");
+  const page = await open();
+  await signIn(page, "bob");
+  await row(page, "Quick second").waitFor();
+  await page.click(".folder:has-text('Sent')");
+  await until(page, "^/mail/sent$");
+  await page.click(".folder:has-text('Inbox')");
+  await until(page, "^/mail/inbox$");
+  const opened = async () => {
+    await row(page, "Quick first").click();
+    await reads(page, "Quick first");
+    await until(page, "^/mail/inbox.message=");
+  };
+  // A message that is opened as another closes.
+  await opened();
+  await pressed(page, "u", "o");
+  await reads(page, "Quick first");
+  await until(page, "^/mail/inbox.message=");
+  await page.goBack();
+  await page.waitForSelector(".reader", { state: "detached" });
+  await until(page, "^/mail/inbox$");
+  await page.goBack();
+  await title(page, "Sent");
+  await page.goForward();
+  await title(page, "Inbox");
+  // A folder that is gone to, as the palette closes.
+  await page.keyboard.press("Control+k");
+  await page.fill(".palette input", "Go to Drafts");
+  await page.keyboard.press("Enter");
+  await title(page, "Drafts");
+  await until(page, "^/mail/drafts$");
+  await page.goBack();
+  await title(page, "Inbox");
+  await until(page, "^/mail/inbox$");
+  // A message that closes behind the palette.
+  await opened();
+  await page.keyboard.press("Control+k");
+  await page.fill(".palette input", "Back to the list");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".reader", { state: "detached" });
+  await until(page, "^/mail/inbox$");
+  await page.goBack();
+  await title(page, "Sent");
+  await page.goForward();
+  await title(page, "Inbox");
+  // Back by the person.
+  await opened();
+  await pressed(page, "u", "back");
+  await title(page, "Sent");
+  await until(page, "^/mail/sent$");
+  await page.goForward();
+  await title(page, "Inbox");
+  await until(page, "^/mail/inbox$");
+  assert.deepEqual(page.wrong, []);
+});
+
+/** Gives a page another mail file: another name of the person's own, whose folders have a word before their names. Its first questions may be held. */
+async function another(page) {
+  const other = { held: null, name: "Aother" };
+  await page.route("**/.well-known/jmap", async (route) => {
+    const response = await route.fetch();
+    const session = await response.json();
+    const own = session.primaryAccounts["urn:ietf:params:jmap:mail"];
+    return route.fulfill({ response, json: { ...session, accounts: { ...session.accounts, [other.name]: { ...session.accounts[own], name: "Another file", isPersonal: false } } } });
+  });
+  await page.route("**/jmap/api", async (route) => {
+    const asked = route.request().postData() ?? "";
+    if (!asked.includes(`"${other.name}"`)) return route.fallback();
+    if (asked.includes('"pins"')) await other.held;
+    const session = await (await page.request.get(`${base}/jmap/session`)).json();
+    const response = await route.fetch({ postData: asked.replaceAll(`"${other.name}"`, JSON.stringify(session.primaryAccounts["urn:ietf:params:jmap:mail"])) });
+    const answer = await response.json();
+    for (const [name, args, id] of answer.methodResponses) if (name === "Mailbox/get" && id === "m") for (const m of args.list) if (!m.role) m.name = `Not own ${m.name}`;
+    return route.fulfill({ response, json: answer });
+  });
+  return other;
+}
+
+test("an account that one leaves before it is open shows nothing in the place of the next one", inChromium("bodies of requests"), async () => {
+  const [{ created }] = await jmap("bob", ["Mailbox/set", { create: { f: { name: "Of accounts" } } }]);
+  const page = await open({ worker: false });
+  const other = await another(page);
+  await signIn(page, "bob");
+  await until(page, "^/mail/inbox$");
+  let go;
+  other.held = new Promise((done) => (go = done));
+  const asked = page.waitForRequest((r) => /"Aother".*"pins"/.test(r.postData() ?? ""));
+  await page.click(".side .folder:has-text('Another file')");
+  await asked;
+  const own = page.waitForResponse((r) => (r.request().postData() ?? "").includes('"pins"') && !(r.request().postData() ?? "").includes("Aother"));
+  await page.click(".side .side-title:has-text('Shared mailboxes') + .folders .folder"); // from here it is the own one
+  await own;
+  await title(page, "Inbox");
+  const answered = page.waitForResponse((r) => /"Aother".*"pins"/.test(r.request().postData() ?? ""));
+  go();
+  await answered;
+  await send("Behind the account");
+  await row(page, "Behind the account").waitFor();
+  await page.waitForSelector(".side .folder:has-text('Of accounts')");
+  await counts(page.locator(".side .folder:has-text('Not own')"), 0);
+  await until(page, "^/mail/inbox$");
+  await jmap("bob", ["Mailbox/set", { destroy: [created.f.id] }]);
   assert.deepEqual(page.wrong, []);
 });

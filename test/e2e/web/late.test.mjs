@@ -663,6 +663,33 @@ test("a list whose beginning is removed, which the server has not heard of, asks
   assert.deepEqual(page.wrong, []);
 });
 
+test("a short window whose rows are dropped, of a list whose beginning is removed and not told, is read again", inChromium("bodies of requests"), async () => {
+  const [{ created: { f: { id } } }] = await jmap(me, ["Mailbox/set", { create: { f: { name: "Dropped rows" } } }]);
+  const letter = (n) => ({ mailboxIds: { [id]: true }, keywords: { $seen: true }, subject: `Far ${n}.`, receivedAt: new Date(Date.UTC(2026, 0, 2) - n * 60_000).toISOString().replace(".000", ""), bodyValues: { t: { value: "x" } }, textBody: [{ partId: "t", type: "text/plain" }] });
+  for (let from = 1; from <= 3000; from += 250) await jmap(me, ["Email/set", { create: Object.fromEntries(Array.from({ length: 250 }, (_, n) => [`e${n}`, letter(from + n)])) }]);
+  const page = await open({ worker: false });
+  await signInAt(page, "/mail/Dropped rows", ".row:has-text('Far 1.')", me);
+  const list = page.locator(".list .scroll");
+  const height = await row(page, "Far 1.").evaluate((e) => e.offsetHeight);
+  /** Goes to a position, and waits until there are rows near it. */
+  const goTo = async (at) => {
+    await list.evaluate((e, y) => (e.scrollTop = y), at * height);
+    await page.waitForFunction((at) => [...document.querySelectorAll(".row[aria-rowindex]")].some((r) => Math.abs(r.getAttribute("aria-rowindex") - at) < 8), at);
+  };
+  await refuse(page, '"Email/set"', 429, { "Retry-After": "600" });
+  await goTo(718);
+  await row(page, "Far 720.").click({ modifiers: ["Shift"] });
+  await page.waitForSelector(".list .bar h2:has-text('720')");
+  await page.keyboard.press("#");
+  await page.waitForSelector(".banner:has-text('come again later')");
+  // The list begins with 60 messages that it had; 460 are read for a window: of those from the 360th on 40 are neither removed nor there.
+  await goTo(365);
+  for (const at of [1100, 1400, 1800, 2200]) await goTo(at); // more rows than stay in memory
+  await goTo(365);
+  await jmap(me, ["Mailbox/set", { destroy: [id], onDestroyRemoveEmails: true }]);
+  assert.deepEqual(page.wrong, []);
+});
+
 test("an answer that comes behind that of a later question is not shown: calendars, and invitations that wait", async () => {
   const soon = (days) => `${new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)}T09:00:00`;
   const guest = (email, more) => ({ "@type": "Participant", email, sendTo: { imip: `mailto:${email}` }, roles: { attendee: true }, ...more });

@@ -279,15 +279,19 @@ test("who signs in instead of somebody else sees nothing of theirs", async () =>
   assert.equal(await page.locator(".writer, .unfinished").count(), 0);
 });
 
-/** A server before the server, whose client can be changed: what it is to hand out at /sw.js and which of its files are gone. */
+/**
+ * A server before the server, whose client can be changed: what it is to hand out at /sw.js and which of its files are gone. Requests may be
+ * lost, and their answers break off.
+ */
 async function before() {
-  const it = { build: "", gone: /^$/, isLost: () => false };
+  const it = { build: "", gone: /^$/, isLost: () => false, isBroken: () => false };
   const server = createServer((from, to) => {
     if (it.gone.test(from.url)) return to.writeHead(404).end();
     if (it.isLost(from)) return to.writeHead(503).end(); // browsers ask again by themselves after a connection that broke
     const on = request(`${base}${from.url}`, { method: from.method, headers: from.headers }, (answer) => {
       if (from.url !== "/sw.js" || answer.statusCode !== 200) {
         to.writeHead(answer.statusCode, answer.headers);
+        if (it.isBroken(from)) return answer.once("data", (d) => to.write(d.subarray(0, d.length / 2), () => to.destroy()));
         return answer.pipe(to);
       }
       delete answer.headers["content-length"];
@@ -353,4 +357,39 @@ test("a part of the client that cannot be loaded is no dead button", async () =>
   await page.waitForSelector(".banner:has-text('newer Doublet')");
   await page.context().close();
   server.close();
+});
+
+test("an answer that breaks off is as none: it is said that the server does not answer, and what was asked for comes when it does", async () => {
+  const server = await before();
+  const page = await open({ worker: false, at: server.base });
+  await signIn(page, "bob", "demo", server.base);
+  let n = 0;
+  server.isBroken = ({ url }) => url === "/jmap/api" && ++n > 0;
+  await page.click(".folder:has-text('Inbox')");
+  await until(() => n > 0);
+  await page.waitForSelector(".banner:has-text('No connection')");
+  await counts(page.locator(".list .empty[role=alert]"), 0); // the browser's words for it
+  await deliver("mallory@elsewhere.example", "bob@example.com", "From: m@elsewhere.example\nTo: bob@example.com\nSubject: Came behind a break\nMessage-ID: <break@elsewhere.example>\n\nx");
+  server.isBroken = () => false;
+  await row(page, "Came behind a break").waitFor();
+  await page.waitForSelector(".banner", { state: "detached" });
+  assert.deepEqual(page.wrong.filter((w) => !/WebSocket/.test(w)), []);
+  await page.context().close();
+  server.close();
+});
+
+test("a list that could not be read is read when the server answers something else", async () => {
+  const page = await open({ worker: false });
+  await signIn(page, "bob");
+  let isAway = true, asked = 0;
+  await page.route("**/jmap/api", (route) => (isAway && ++asked ? route.abort() : route.fallback()));
+  await page.click(".folder:has-text('Drafts')");
+  await until(() => asked > 0);
+  await page.waitForSelector(".banner:has-text('No connection')");
+  const read = page.waitForResponse((r) => (r.request().postData() ?? "").includes('"Email/query"'));
+  isAway = false;
+  await page.click(".top [aria-label='Settings']");
+  await read;
+  await page.waitForSelector(".banner", { state: "detached" });
+  assert.deepEqual(page.wrong, []);
 });

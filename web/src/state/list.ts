@@ -10,7 +10,7 @@ import { asking, mostAtOnce, waiting, type Change } from "./outbox";
 import { byThread, filterOf, place, type Place } from "./place";
 import { parseCall, understood, type Understood } from "./search";
 import { reading, selected } from "./screen";
-import { account, attempt, client, online } from "./session";
+import { account, attempt, client, online, reachable } from "./session";
 import { hasPins, leaves, sortOf } from "./view";
 
 export interface List extends Place {
@@ -257,6 +257,9 @@ async function showKept(where: Place): Promise<void> {
     list.value = { ...where, ids: found.ids, total: found.ids.length, snippets: new Map(), state: "offline" };
   });
 }
+
+// Any answer may be the first one after that: a list that could not be read is read then.
+reachable.subscribe((is) => { if (is && list.peek().state === "offline") void loadWindows(inSight(), () => false, true); });
 
 /** Reads the rows of conversations that lie in other folders: with them it is known how many messages there are, each once. */
 async function readMembers(heads: Id[]): Promise<void> {

@@ -16,8 +16,15 @@ narrowScreen.addEventListener("change", () => (narrow.value = narrowScreen.match
 
 /** The scroll position of the list, in pixels. */
 export const scrolled = { top: 0 };
-/** The scroll position and the cursor for the list when it is there. */
-export const goal = signal<{ top: number; cursor: number } | null>(null);
+/** A position in a list: by how many pixels it is scrolled, the cursor, and the messages near those in sight, which begin at from. */
+export interface Position {
+  top: number;
+  cursor: number;
+  from: number;
+  ids: (Id | undefined)[];
+}
+/** The position for the list when it is there. */
+export const goal = signal<Position | null>(null);
 /** page: the message that is opened next takes the place of the one that is read, as a page that is turned does; it is no step to go back. */
 export const turning = { page: false };
 

@@ -18,12 +18,17 @@ import { hasPins, pin } from "./view";
 
 const states = { Email: "", Mailbox: "", Thread: "" };
 
-/** Opens an account: kept data first, then the answers of the server. named returns the place to begin with, if not the inbox. */
-export async function openAccount(named: () => Place | undefined): Promise<void> {
+/**
+ * Opens an account: kept data first, then the answers of the server. named returns the place to begin with, if not the inbox. False: another
+ * one was opened meanwhile.
+ */
+export async function openAccount(named: () => Place | undefined): Promise<boolean> {
+  const of = account.value;
   stop?.();
   await loadOutbox();
   await readOwn();
   const [folders, rowsKept, outgoingKept] = await Promise.all([db.get<Mailbox[]>("mailboxes", account.value), db.all<Row>("rows"), db.get<{ drafts: Id; sent: Id }>("facts", "outgoing")]);
+  if (account.value !== of) return false;
   batch(() => {
     if (outgoingKept && !outgoing.value.drafts) outgoing.value = outgoingKept;
     readMailboxes(folders ?? []);
@@ -40,8 +45,9 @@ export async function openAccount(named: () => Place | undefined): Promise<void>
       ["Preferences/get", { accountId: home.value, ids: null }, "own"],
     ]);
     await takeOwn(answers.get("own")!);
-    hasPins.value = (answers.get("pins")!["ids"] as Id[]).length > 0;
     await findOutgoing(answers.get("h")!["list"] as { id: Id; role: string | null }[]);
+    if (account.value !== of) return;
+    hasPins.value = (answers.get("pins")!["ids"] as Id[]).length > 0;
     states.Mailbox = answers.get("m")!["state"] as string;
     states.Email = answers.get("e")!["state"] as string;
     identities.value = answers.get("i")!["list"] as Identity[];
@@ -49,6 +55,7 @@ export async function openAccount(named: () => Place | undefined): Promise<void>
     await db.put("facts", "identities", identities.value);
   });
   if (identities.value.length === 0) identities.value = (await db.get<Identity[]>("facts", "identities")) ?? [];
+  if (account.value !== of) return false;
   if (!mailboxes.value.has(place.value.mailbox)) {
     const inbox = byRole("inbox") ?? sortedMailboxes.value[0];
     const first = named() ?? (inbox && { mailbox: inbox.id, search: "" });
@@ -56,6 +63,7 @@ export async function openAccount(named: () => Place | undefined): Promise<void>
   }
   listen();
   void readQuota();
+  return true;
 }
 
 /** Takes the changes of folders, or all of them where the server could not tell what changed. */

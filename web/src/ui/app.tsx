@@ -26,7 +26,7 @@ if (page === "mail") account.value = namedAccount();
 
 export function App() {
   useEffect(() => {
-    if (page === "mail" && phase.value === "in") void openAccount(named).then(() => arrive(findUnfinished()));
+    if (page === "mail" && phase.value === "in") void openAccount(named).then((isOpen) => (isOpen ? arrive(findUnfinished()) : undefined));
   }, [phase.value, account.value]);
   useEffect(() => {
     if (phase.value !== "in" || page === "setup" || page === "admin") return undefined;

@@ -4,11 +4,11 @@
 import { batch, effect } from "@preact/signals";
 import type { Id } from "../jmap/types";
 import { folderAt, formatAddress, parseAddress, type Named, type Spot } from "../state/address";
-import { list, show } from "../state/list";
+import { inView, list, show } from "../state/list";
 import { byRole, mailboxes } from "../state/mailboxes";
 import { readRow } from "../state/messages";
 import { place, type Place } from "../state/place";
-import { cursor, goal, menu, narrow, reading, say, scrolled, selected, sheet, sideOpen, turning, type Sheet } from "../state/screen";
+import { cursor, goal, menu, narrow, reading, say, scrolled, selected, sheet, sideOpen, turning, type Position, type Sheet } from "../state/screen";
 import { account, home, online, outdated, session } from "../state/session";
 import { t } from "../text";
 import { open } from "./opened";
@@ -30,10 +30,12 @@ let kept: Kept = { n: 0, before: "", settled: false };
 let current: Step | null = null;
 /** The account of which the address was read. */
 let landed: Id = "";
-let traversing = false;
+/** The step to which one back is under way, which the browser takes in a moment; null while none is. */
+let returning: Step | null = null;
 /** The message that the address says is written, and that is being looked for. */
 let sought = "";
-const positions = new Map<number, { top: number; cursor: number }>();
+const positions = new Map<number, Position>();
+const position = (): Position => ({ top: scrolled.top, cursor: cursor.value, from: inView.from, ids: list.value.ids.slice(inView.from, inView.to) });
 /** Messages whose writer the person closed: their steps open it no more. */
 const closed = new Set<string>();
 const left = new Set<string>();
@@ -76,18 +78,18 @@ function replace(to: Step): void {
   history.replaceState(kept, "", addressOf(to));
 }
 
-function push(to: Step): void {
-  positions.set(kept.n, { top: scrolled.top, cursor: cursor.value });
+function push(to: Step, at: Position): void {
+  positions.set(kept.n, at);
   history.replaceState({ ...kept, settled: true }, "");
   kept = { n: kept.n + 1, before: keyOf(current!), settled: false };
   current = to;
   history.pushState(kept, "", addressOf(to));
 }
 
-/** Makes the address what the screen shows. */
-function follow(): void {
+/** Makes the address what the screen shows. at: the position in the list that a step is left at. */
+function follow(at = position()): void {
   const to = now();
-  if (!to || !current || traversing) return;
+  if (!to || !current || returning) return;
   const turned = turning.page;
   turning.page = false;
   const from = current;
@@ -97,14 +99,14 @@ function follow(): void {
   }
   const ended = closes(from, to) || (from.search !== "" && closes({ ...from, search: "" }, to)) || (from.view !== "" && to.view === "" && closes({ ...from, view: "" }, to));
   if (ended && kept.before === keyOf(to)) {
-    traversing = true;
+    returning = to;
     history.back();
     return;
   }
   const typing = from.search !== "" && to.search !== "" && to.search !== from.search && !from.message && !kept.settled;
   const turns = turned && from.message !== "" && to.message !== "";
   if (closes(from, to) || from.layer || typing || turns) replace(to);
-  else push(to);
+  else push(to, at);
 }
 
 effect(() => {
@@ -121,13 +123,15 @@ effect(() => {
 
 addEventListener("popstate", () => {
   if (landed === "") return; // the page is not the mail: administration has addresses of its own
-  positions.set(kept.n, { top: scrolled.top, cursor: cursor.value });
+  const to = returning, from = kept.n;
+  returning = null;
+  positions.set(from, position());
   kept = keptOf(history.state);
-  if (!traversing) return void apply();
-  traversing = false;
-  current = now();
-  if (narrow.value) goal.value = positions.get(kept.n) ?? null;
-  follow();
+  if (!to || kept.n !== from - 1) return void apply(); // the person steps
+  current = to;
+  const at = positions.get(kept.n), shown = now();
+  if (narrow.value && shown && keyOf(shown) === keyOf(to)) goal.value = at ?? null;
+  follow(at); // what was opened or closed meanwhile is a step of its own
 });
 
 const keptOf = (state: unknown): Kept => ({ n: 0, before: "", settled: false, ...(state as Partial<Kept> | null) });

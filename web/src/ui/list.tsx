@@ -99,15 +99,15 @@ export function moveMenu(at: Element): void {
 const head = 8;
 
 /**
- * The fewest positions by which a row between two positions has moved: others may have moved alone, as those do that are pinned. If the
- * list knows none of them now, the positions by which it has grown; kept rows do not tell how long it was.
+ * The fewest positions by which a message of those that began at from has moved: others may have moved alone, as those do that are pinned.
+ * undefined: the list knows none of them now.
  */
-function shift(before: ListData, now: ListData, from: number, to: number): number {
-  const by = before.ids.slice(from, to).flatMap((id, i) => {
+function shift(ids: (Id | undefined)[], from: number, now: ListData): number | undefined {
+  const by = ids.flatMap((id, i) => {
     const at = id ? now.ids.indexOf(id) : -1;
     return at < 0 ? [] : at - from - i;
   });
-  return by.sort((a, b) => Math.abs(a) - Math.abs(b))[0] ?? (before.state === "ready" ? Math.max(0, now.total - before.total) : 0);
+  return by.sort((a, b) => Math.abs(a) - Math.abs(b))[0];
 }
 
 function Rows() {
@@ -145,7 +145,9 @@ function Rows() {
     if (before.ids !== l.ids && before.mailbox === l.mailbox && before.search === l.search && before.view === l.view) {
       const e = scroll.current!, isFollowed = e.scrollTop > 0 && hidden(at) === 0;
       const first = Math.max(0, Math.floor((y - head) / rowHeight));
-      const by = e.scrollTop > 0 ? shift(before, l, first, first + Math.ceil(e.clientHeight / rowHeight)) : 0;
+      // If none of them is known, the list moves by the positions by which it has grown; kept rows do not tell how long it was.
+      const grown = before.state === "ready" ? Math.max(0, l.total - before.total) : 0;
+      const by = e.scrollTop > 0 ? (shift(before.ids.slice(first, first + Math.ceil(e.clientHeight / rowHeight)), first, l) ?? grown) : 0;
       if (by !== 0) e.scrollTop = y + by * rowHeight;
       const under = before.ids[at];
       const now = under && at === cursor.value ? l.ids.indexOf(under) : -1;
@@ -160,14 +162,15 @@ function Rows() {
   useEffect(() => {
     if (asleep && l.state === "ready") void import("./aside").then((m) => m.readSnoozed());
   }, [asleep, l.ids]);
-  // A list to which one returns is where it was left, as soon as it is long enough.
+  // A list to which one returns is where it was left, as soon as it is long enough: so are its messages where others came meanwhile.
   useLayoutEffect(() => {
     const g = goal.value, e = scroll.current!;
     if (!g || l.mailbox !== place.value.mailbox || l.search !== place.value.search || l.view !== place.value.view) return;
     if (l.state === "loading" && head + l.total * rowHeight < g.top + e.clientHeight) return;
-    isFree.current = cursor.value !== g.cursor;
-    cursor.value = g.cursor;
-    e.scrollTop = g.top;
+    const by = shift(g.ids, g.from, l) ?? 0, to = Math.max(0, g.cursor + by);
+    isFree.current = cursor.value !== to;
+    cursor.value = to;
+    e.scrollTop = g.top && g.top + by * rowHeight;
     goal.value = null;
   }, [goal.value, l, place.value]);
   // The cursor stays in sight.
