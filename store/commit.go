@@ -478,6 +478,7 @@ func (se *settlement) write(b *pebble.Batch, seq *uint64, feed []layout.FeedItem
 	}
 	se.writeIndex(b)
 	if se.infoChanged {
+		st.described = st.counters.Seq
 		set(b, layout.Prefix(db, layout.KindInfo), layout.AppendInfo(nil, st.info))
 	}
 	set(b, layout.Prefix(db, layout.KindCounters), layout.AppendCounters(nil, &st.counters))

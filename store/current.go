@@ -37,7 +37,7 @@ func (s *Store) Current(ctx context.Context, id note.DatabaseID) (c Current, err
 		})
 		return c, err
 	}
-	if err := s.hz.wait(r.st.counters.Seq); err != nil {
+	if err := s.hz.wait(r.st.latest()); err != nil {
 		return c, err
 	}
 	if err := r.serving(); err != nil {

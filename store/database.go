@@ -25,7 +25,13 @@ type state struct {
 	peers    map[note.ReplicaID]layout.Peer
 	recent   recent
 	listings *listings
+	// described is the sequence of the latest change of info, 0 if that was before the database was opened. It is above
+	// counters.Seq after SetInfo, which changes no note.
+	described uint64
 }
+
+// latest returns the sequence that the horizon must reach before anything of the state is shown.
+func (st *state) latest() uint64 { return max(st.counters.Seq, st.described) }
 
 func (st *state) folder(id note.ID) *layout.Folder {
 	i, ok := slices.BinarySearchFunc(st.folders, id, func(f *layout.Folder,
@@ -457,34 +463,37 @@ func (cat *catalog) removeDatabase(who note.Who, id note.DatabaseID, may func(*s
 }
 
 // SetInfo changes the description of a database: title, quota, state, access list. fn gets a copy. In a shared database
-// the change reaches every replica, except for the state, which is local to each replica.
+// the change reaches every replica, except for the state, which is local to each replica. It is durable when SetInfo
+// returns, and nobody outside the store sees it before.
 func (cat *catalog) SetInfo(who note.Who, id note.DatabaseID, fn func(*layout.Info)) error {
 	db, err := cat.dbs.acquire(id)
 	if err != nil {
 		return err
 	}
 	defer cat.dbs.release(db)
-	b, err := cat.applyInfo(&who, db, fn)
+	c, err := cat.applyInfo(&who, db, fn)
 	if err != nil {
 		return err
 	}
-	if err := b.SyncWait(); err != nil {
-		return cat.die(err)
+	if err := cat.finish(c); err != nil {
+		return err
 	}
-	cat.watch.fire([]*span{{databases: []uint32{db.num}}})
 	cat.infoChanged(id)
-	return b.Close()
+	return nil
 }
 
-func (cat *catalog) applyInfo(who *note.Who, db *database, fn func(*layout.Info)) (*pebble.Batch, error) {
+// applyInfo applies the change of a description with a sequence, so that the horizon keeps the description, and the
+// MODSEQ that the change may take, from readers until they are durable. The sequence names no note and is not in the
+// feed.
+func (cat *catalog) applyInfo(who *note.Who, db *database, fn func(*layout.Info)) (commit, error) {
 	db.write.Lock()
 	defer db.write.Unlock()
 	if db.gone {
-		return nil, fmt.Errorf("%w: database %s", ErrNotFound, db.id)
+		return commit{}, fmt.Errorf("%w: database %s", ErrNotFound, db.id)
 	}
 	st := *db.cur.Load()
 	if st.info.ACL.Rights(who)&note.Administer == 0 {
-		return nil, ErrDenied
+		return commit{}, ErrDenied
 	}
 	info := *st.info
 	fn(&info)
@@ -501,16 +510,29 @@ func (cat *catalog) applyInfo(who *note.Who, db *database, fn func(*layout.Info)
 	set(b, layout.Prefix(db.num, layout.KindInfo), layout.AppendInfo(nil, &info))
 	db.publish.Lock()
 	defer db.publish.Unlock()
+	sp, ceiling := cat.hz.take(1, []uint32{db.num})
+	st.described = sp.last
+	applied := false
+	defer func() {
+		if !applied { // the horizon would never pass the sequence
+			_ = cat.die(errors.New("SetInfo ended between its number and its batch"))
+		}
+	}()
+	if ceiling != 0 {
+		putUint(b, metaCeiling, ceiling)
+	}
 	cat.timed(b)
-	if err := cat.eng.ApplyNoSyncWait(b, pebble.Sync); err != nil {
-		return nil, cat.die(err)
+	err := cat.eng.ApplyNoSyncWait(b, pebble.Sync)
+	applied = true
+	if err != nil {
+		return commit{}, cat.die(err)
 	}
 	db.cur.Store(&st)
-	return b, nil
+	return commit{batch: b, span: sp}, nil
 }
 
-// Databases lists all databases in order of id. One that cannot be opened is listed as out of service, with the reason,
-// so that it does not hide the others.
+// Databases lists all databases in order of id. Like Info it waits until what it shows is durable. One that cannot be
+// opened is listed as out of service, with the reason, so that it does not hide the others.
 func (cat *catalog) Databases() ([]layout.Info, error) {
 	cat.dbs.mu.Lock()
 	ids := make([]note.DatabaseID, 0, len(cat.dbs.number))
@@ -532,20 +554,33 @@ func (cat *catalog) Databases() ([]layout.Info, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, *db.cur.Load().info)
+		info, err := cat.describe(db)
 		cat.dbs.release(db)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, info)
 	}
 	return out, nil
 }
 
-// Info returns the description of a database.
+// Info returns the description of a database. It waits until the description is durable.
 func (cat *catalog) Info(id note.DatabaseID) (layout.Info, error) {
 	db, err := cat.dbs.acquire(id)
 	if err != nil {
 		return layout.Info{}, err
 	}
 	defer cat.dbs.release(db)
-	return *db.cur.Load().info, nil
+	return cat.describe(db)
+}
+
+// describe returns the description of an open database. It waits until the description is durable.
+func (cat *catalog) describe(db *database) (layout.Info, error) {
+	st := db.cur.Load()
+	if err := cat.hz.wait(st.described); err != nil {
+		return layout.Info{}, err
+	}
+	return *st.info, nil
 }
 
 // Work calls fn for each database that was used since the store was opened, in no order. times counts the reads by

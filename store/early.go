@@ -104,10 +104,10 @@ func (s *Store) finishEarly() {
 }
 
 // finish waits until a commit is flushed, and moves the horizon past it.
-func (s *Store) finish(c commit) error {
-	if err := c.batch.SyncWait(); err != nil {
-		return s.die(err)
+func (c *core) finish(done commit) error {
+	if err := done.batch.SyncWait(); err != nil {
+		return c.die(err)
 	}
-	s.watch.fire(s.hz.complete(c.span))
-	return c.batch.Close()
+	c.watch.fire(c.hz.complete(done.span))
+	return done.batch.Close()
 }

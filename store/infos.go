@@ -34,8 +34,12 @@ func (cat *catalog) infoChanged(id note.DatabaseID) {
 }
 
 // Infos calls fn with the description of each database, in no order. It opens no database but reads one row of each. It
-// skips a damaged row; Databases reports it.
+// waits until what it reads is durable. It skips a damaged row; Databases reports it.
 func (cat *catalog) Infos(fn func(*layout.Info)) error {
+	if err := cat.dbs.enter(); err != nil {
+		return err
+	}
+	defer cat.dbs.leave()
 	cat.dbs.mu.Lock()
 	nums := make([]uint32, 0, len(cat.dbs.byNum))
 	for num := range cat.dbs.byNum {
@@ -43,11 +47,16 @@ func (cat *catalog) Infos(fn func(*layout.Info)) error {
 	}
 	cat.dbs.mu.Unlock()
 	slices.Sort(nums)
+	snap := cat.eng.NewSnapshot()
+	defer snap.Close()
+	if err := cat.hz.wait(cat.hz.taken()); err != nil {
+		return err
+	}
 	for _, num := range nums {
 		if err := cat.alive(); err != nil {
 			return err
 		}
-		v, err := getValue(cat.eng, layout.Prefix(num, layout.KindInfo))
+		v, err := getValue(snap, layout.Prefix(num, layout.KindInfo))
 		if err != nil {
 			continue
 		}

@@ -75,7 +75,7 @@ func (s *Store) Read(ctx context.Context, who note.Who, id note.DatabaseID, fn f
 	snap := s.eng.NewSnapshot()
 	db.publish.RUnlock()
 	defer snap.Close()
-	if err := s.hz.wait(st.counters.Seq); err != nil {
+	if err := s.hz.wait(st.latest()); err != nil {
 		return err
 	}
 	r := &Reader{who: &who, rights: st.info.ACL.Rights(&who)}

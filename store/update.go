@@ -54,7 +54,7 @@ func (s *Store) update(ctx context.Context, tx *Tx, ids []note.DatabaseID, fn fu
 	if c.batch == nil {
 		// Nothing changed, but what fn saw must be durable and confirmed before a client is told of it. For example, a
 		// delivery that is repeated is answered with the note of the first one.
-		if err := s.hz.wait(c.seen); err != nil {
+		if err := s.hz.wait(c.shown); err != nil {
 			return err
 		}
 		return tx.confirm(ctx, c.seen)
@@ -134,11 +134,12 @@ func (tx *Tx) confirm(ctx context.Context, seq uint64) error {
 }
 
 // commit is a batch that is applied but not yet flushed. Without a batch nothing changed. seen is the latest sequence
-// that the update could see.
+// in the counters that the update could see, which mates confirm. The horizon must reach shown, which covers
+// descriptions too.
 type commit struct {
-	batch *pebble.Batch
-	span  *span
-	seen  uint64
+	batch       *pebble.Batch
+	span        *span
+	seen, shown uint64
 }
 
 func (tx *Tx) acquire(ids []note.DatabaseID) error {
@@ -217,7 +218,7 @@ func (tx *Tx) commit() (commit, error) {
 		return commit{}, err
 	}
 	if c.databases == nil {
-		return commit{seen: c.seen}, nil
+		return commit{seen: c.seen, shown: c.shown}, nil
 	}
 	var room [4]*Message
 	messages := room[:0]
@@ -266,15 +267,15 @@ func (tx *Tx) commit() (commit, error) {
 
 // changes counts what needs a sequence in a settled update.
 type changes struct {
-	seen      uint64 // the greatest sequence that the update has read
-	notes     int    // at least one for each database that changed
-	databases []uint32
+	seen, shown uint64 // as in commit
+	notes       int    // at least one for each database that changed
+	databases   []uint32
 }
 
 // settle settles every writer.
 func (tx *Tx) settle() (c changes, err error) {
 	for _, w := range tx.writers {
-		c.seen = max(c.seen, w.st.counters.Seq)
+		c.seen, c.shown = max(c.seen, w.st.counters.Seq), max(c.shown, w.st.latest())
 		if err := w.settlement.settle(); err != nil {
 			return changes{}, err
 		}
