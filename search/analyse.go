@@ -3,10 +3,12 @@ package search
 import (
 	"slices"
 
+	"doublet/note"
 	"doublet/search/index"
 	"doublet/search/intern"
 	"doublet/search/text"
 	"doublet/search/words"
+	"doublet/store"
 )
 
 // analysed holds the words of a text, and all else that the index stores of it. It depends on the text only.
@@ -90,6 +92,15 @@ func (a *analyser) document(d *text.Document) *analysed {
 	}
 	out.pairs = a.sortPairs()
 	return out
+}
+
+// note returns the words of the text that fn makes of a note.
+func (a *analyser) note(s *Service, r *store.Reader, id note.ID, fn func() *text.Document) (*analysed, error) {
+	out, err := try(s, r, id, func() *analysed { return a.document(fn()) })
+	if err != nil {
+		*a = analyser{} // it may hold half of the text
+	}
+	return out, err
 }
 
 // fewPairs is the number of pairs up to which comparing them is as fast as distributing them.

@@ -455,7 +455,7 @@ func waits(row *layout.Note) bool { return row.Foldered && len(row.Members) == 0
 // ignoreBad drops the errors of a note that cannot be read. It matches no test of its text, and does not stop the
 // query.
 func ignoreBad(err error) error {
-	if errors.Is(err, store.ErrDamaged) {
+	if bad(err) {
 		return nil
 	}
 	return ignoreGone(err)
@@ -626,22 +626,23 @@ func (s *scorer) look(l *Look) (float32, error) {
 	if err != nil {
 		return 0, err
 	}
-	out := float32(0)
-	for _, t := range s.tests {
-		for i := range d.Stretches {
-			x := &d.Stretches[i]
-			if x.Field&t.Fields == 0 {
-				continue
-			}
-			n := 0
-			t.Each(x.Text, func(int, int) bool {
-				n++
-				return n < 8
-			})
-			if n > 0 {
-				out += worth(x.Field, n, 1, 1)
+	return try(l.s, l.r, l.id, func() (out float32) {
+		for _, t := range s.tests {
+			for i := range d.Stretches {
+				x := &d.Stretches[i]
+				if x.Field&t.Fields == 0 {
+					continue
+				}
+				n := 0
+				t.Each(x.Text, func(int, int) bool {
+					n++
+					return n < 8
+				})
+				if n > 0 {
+					out += worth(x.Field, n, 1, 1)
+				}
 			}
 		}
-	}
-	return out, nil
+		return out
+	})
 }

@@ -83,11 +83,12 @@ func (s *Service) Find(ctx context.Context, r *store.Reader, tests []*query.Text
 	if x == nil || len(tests) == 0 {
 		return out, ctx.Err()
 	}
-	err := s.guard(ctx, x, func(ctx context.Context) error {
+	err := s.guard(ctx, x, func(ctx context.Context) (err error) {
 		v, err := x.Open(r.Database())
 		if v == nil || err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, v.Close()) }()
 		f := finder{s: s, ctx: ctx, v: v}
 		f.begin()
 		err = f.behindOf(r)
@@ -97,7 +98,7 @@ func (s *Service) Find(ctx context.Context, r *store.Reader, tests []*query.Text
 				out[i], err = f.verdict(tests[i])
 			}
 		}
-		return errors.Join(err, v.Close())
+		return err
 	})
 	if err != nil && ctx.Err() == nil {
 		// A failing index costs time, but no answers.

@@ -82,16 +82,21 @@ func (a *attachments) one(ctx context.Context, l lateNote, words *analyser, seen
 		if err != nil {
 			return err
 		}
-		d := text.Attachments(raw, a.s.opt.Limits)
-		late.what = words.document(d)
-		seen.put(row.Recipe, late.what)
-		return nil
+		late.what, err = words.note(a.s, r, l.id, func() *text.Document {
+			return text.Attachments(raw, a.s.opt.Limits)
+		})
+		if err == nil {
+			seen.put(row.Recipe, late.what)
+		}
+		return err
 	})
 	switch {
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case errors.Is(err, store.ErrDamaged):
 		late.what = nil // treat it as a message without readable attachments
+	case errors.Is(err, errPanic):
+		late.what = &analysed{skipped: text.Skipped{Broken: 1}}
 	case errors.Is(err, store.ErrNotFound): // the database was removed
 	case errors.Is(err, store.ErrClosed):
 		return false, err

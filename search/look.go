@@ -42,7 +42,7 @@ func (l *Look) Passes(t *query.Text) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		return t.In(d), nil
+		return l.in(d, t)
 	}
 	ok, later, err := l.passes(t)
 	if ok || err != nil || t.Fields&text.Attached == 0 || later == 0 {
@@ -52,7 +52,12 @@ func (l *Look) Passes(t *query.Text) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return t.In(d), nil
+	return l.in(d, t)
+}
+
+// in reports whether a text passes a test.
+func (l *Look) in(d *text.Document, t *query.Text) (bool, error) {
+	return try(l.s, l.r, l.id, func() bool { return t.In(d) })
 }
 
 // passes reports whether the text without that of slow attachments passes a test, and the number of these.
@@ -63,14 +68,18 @@ func (l *Look) passes(t *query.Text) (ok bool, later int, err error) {
 		if err != nil {
 			return false, 0, err
 		}
-		ok, later = text.Passes(raw, l.limits(), t.Of())
-		return ok, later, nil
+		ok, err = try(l.s, l.r, l.id, func() (ok bool) {
+			ok, later = text.Passes(raw, l.limits(), t.Of())
+			return ok
+		})
+		return ok, later, err
 	}
 	d, err := l.Main()
 	if err != nil {
 		return false, 0, err
 	}
-	return t.In(d), d.Later, nil
+	ok, err = l.in(d, t)
+	return ok, d.Later, err
 }
 
 // headBytes is the number of bytes of a message that are read first to find its header.
@@ -96,8 +105,8 @@ func (l *Look) header() (*text.Document, error) {
 			break
 		}
 	}
-	l.head = text.Head(b, l.limits())
-	return l.head, nil
+	l.head, err = try(l.s, l.r, l.id, func() *text.Document { return text.Head(b, l.limits()) })
+	return l.head, err
 }
 
 // Main returns the note's text without that of slow attachments.
@@ -110,11 +119,14 @@ func (l *Look) Main() (*text.Document, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.main = &text.Document{}
-		if kind := l.kind(); kind != nil {
-			l.main.Stretches = kind(&c.Content)
-		}
-		return l.main, nil
+		l.main, err = try(l.s, l.r, l.id, func() *text.Document {
+			d := &text.Document{}
+			if kind := l.kind(); kind != nil {
+				d.Stretches = kind(&c.Content)
+			}
+			return d
+		})
+		return l.main, err
 	}
 	d, err := l.s.document(l.r, l.row, l.id)
 	if err != nil {
@@ -157,6 +169,6 @@ func (l *Look) readAttachments() (*text.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.more = text.Attachments(raw, l.limits())
-	return l.more, nil
+	l.more, err = try(l.s, l.r, l.id, func() *text.Document { return text.Attachments(raw, l.limits()) })
+	return l.more, err
 }

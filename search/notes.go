@@ -2,11 +2,14 @@ package search
 
 import (
 	"errors"
+	"fmt"
+	"runtime/debug"
 
 	"doublet/note"
 	"doublet/search/text"
 	"doublet/store"
 	"doublet/store/layout"
+	"doublet/wire/mime"
 )
 
 // noteReader reads the texts of notes, without slow attachments. It is used by one goroutine.
@@ -30,11 +33,33 @@ func (n *noteReader) fill(r *store.Reader, row *layout.Note, l *learned, kind te
 	case kind != nil:
 		l.what, err = n.content(r, l.id, kind)
 	}
-	if errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrNotFound) {
+	if bad(err) || errors.Is(err, store.ErrNotFound) {
 		n.unreadable(l, err)
 		return nil
 	}
 	return err
+}
+
+// errPanic reports a text over which the code that reads it has panicked.
+var errPanic = errors.New("search: panic over a text")
+
+// bad reports whether an error concerns the text of one note alone.
+func bad(err error) bool { return errors.Is(err, store.ErrDamaged) || errors.Is(err, errPanic) }
+
+// try calls fn, which makes the text of a note or tests it. A panic of fn becomes errPanic: it is a bug, but one text
+// must not end the server, which would meet the same text after its next start. fn only computes. If it locked or wrote
+// something, the state of that would be unknown.
+func try[T any](s *Service, r *store.Reader, id note.ID, fn func() T) (out T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanic, p)
+			if s != nil {
+				s.log.Error("search: panic over a text", "database", r.Database().String(), "note", uint64(id),
+					"panic", p, "stack", string(debug.Stack()))
+			}
+		}
+	}()
+	return fn(), nil
 }
 
 func (n *noteReader) content(r *store.Reader, id note.ID, kind texts) (*analysed, error) {
@@ -42,7 +67,9 @@ func (n *noteReader) content(r *store.Reader, id note.ID, kind texts) (*analysed
 	if err != nil {
 		return nil, err
 	}
-	return n.words.document(&text.Document{Stretches: kind(&c.Content)}), nil
+	return n.words.note(n.s, r, id, func() *text.Document {
+		return &text.Document{Stretches: kind(&c.Content)}
+	})
 }
 
 // sparseFrom is the size in bytes from which a message is read without its large parts.
@@ -57,9 +84,11 @@ func (n *noteReader) message(r *store.Reader, row *layout.Note, id note.ID) (*an
 	if err != nil {
 		return nil, err
 	}
-	a := n.words.document(d)
-	n.seen.put(row.Recipe, a)
-	return a, nil
+	a, err := n.words.note(n.s, r, id, func() *text.Document { return d })
+	if err == nil {
+		n.seen.put(row.Recipe, a)
+	}
+	return a, err
 }
 
 // document reads the text of a message, without slow attachments. A nil Service reads the message whole.
@@ -69,7 +98,15 @@ func (s *Service) document(r *store.Reader, row *layout.Note, id note.ID) (*text
 		if err != nil {
 			return nil, err
 		}
-		if parts, ok := s.opt.Parts(sum); ok {
+		var ok bool
+		parts, err := try(s, r, id, func() (p mime.Index) {
+			p, ok = s.opt.Parts(sum)
+			return p
+		})
+		if err != nil {
+			return nil, err
+		}
+		if ok {
 			st, err := r.Message(row)
 			if err != nil {
 				return nil, err
@@ -78,14 +115,14 @@ func (s *Service) document(r *store.Reader, row *layout.Note, id note.ID) (*text
 			if err != nil {
 				return nil, err
 			}
-			return sp.Text(s.opt.Limits), nil
+			return try(s, r, id, func() *text.Document { return sp.Text(s.opt.Limits) })
 		}
 	}
 	raw, err := message(r, row)
 	if err != nil {
 		return nil, err
 	}
-	return text.Message(raw, s.Limits()), nil
+	return try(s, r, id, func() *text.Document { return text.Message(raw, s.Limits()) })
 }
 
 // unreadable makes l a note without words, because a note that cannot be read must not stop the indexing. The repair of

@@ -16,6 +16,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -152,25 +153,39 @@ const grace = 5 * time.Second
 
 // Guard runs fn, which uses the index, and returns when fn has returned. When the engine fails fatally, calls into it
 // block forever. Guard then cancels fn's context, and if fn does not return soon, Guard returns without it.
+//
+// fn runs on another goroutine, where a panic would end the process. Guard logs it and panics in its place, on the
+// goroutine of the caller, which may be a session that ends alone. So fn must defer the release of what it holds.
 func (x *Index) Guard(ctx context.Context, fn func(context.Context)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan struct{})
+	var failed any // the panic of fn, once done is closed
 	x.env.Go("index", func() {
 		defer close(done)
+		defer func() {
+			if failed = recover(); failed != nil {
+				x.env.Log.Error("index: panic", "panic", failed, "stack", string(debug.Stack()))
+			}
+		}()
 		fn(ctx)
 	})
+	var err error
 	select {
 	case <-done:
-		return nil
 	case <-x.dead:
+		cancel()
+		err = x.Err()
+		select {
+		case <-done:
+		case <-x.env.Clock.After(grace):
+			return err
+		}
 	}
-	cancel()
-	select {
-	case <-done:
-	case <-x.env.Clock.After(grace):
+	if failed != nil {
+		panic(failed)
 	}
-	return x.Err()
+	return err
 }
 
 // Dead returns a channel that is closed when the engine has failed. The index can then be neither used nor closed.

@@ -100,10 +100,10 @@ func (v *View) closeIterators() error {
 }
 
 // Beside calls fn with a view of the same, for another goroutine. v must not be closed before.
-func (v *View) Beside(fn func(*View) error) error {
+func (v *View) Beside(fn func(*View) error) (err error) {
 	b := &View{x: v.x, db: v.db, snap: v.snap, Build: v.Build, Cursor: v.Cursor, parts: v.parts, late: v.late}
-	err := fn(b)
-	return errors.Join(err, engineError(b.closeIterators()))
+	defer func() { err = errors.Join(err, engineError(b.closeIterators())) }()
+	return fn(b)
 }
 
 // iterate opens an iterator over the rows with a prefix.
