@@ -58,8 +58,11 @@ func (s *Service) Query(ctx context.Context, who note.Who, db note.DatabaseID, q
 	err := s.store.Read(ctx, who, db, func(r *store.Reader) error {
 		x := s.index()
 		if x != nil {
-			err := s.guard(ctx, x, func(ctx context.Context) (err error) {
-				out, err = s.ask(ctx, who.Person, r, x, &q)
+			err := s.lend(ctx, x, func(ctx context.Context, l *lease) error {
+				got, err := s.ask(ctx, who.Person, r, x, l, &q)
+				if err == nil {
+					out = got
+				}
 				return err
 			})
 			if err == nil || ctx.Err() != nil || !errors.Is(err, index.ErrDamaged) && !errors.Is(err, index.ErrClosed) {
@@ -68,7 +71,7 @@ func (s *Service) Query(ctx context.Context, who note.Who, db note.DatabaseID, q
 			s.failed(x, err)
 		}
 		var err error
-		out, err = s.ask(ctx, who.Person, r, nil, &q)
+		out, err = s.ask(ctx, who.Person, r, nil, nil, &q)
 		return err
 	})
 	s.stat.query.Observe(int64(s.env.Clock.Now().Sub(begun)))
@@ -126,20 +129,17 @@ func (c *candidates) Pop() any {
 	return x
 }
 
-// ask answers a request. x is nil if there is no index.
-func (s *Service) ask(ctx context.Context, person note.UNID, r *store.Reader, x *index.Index,
+// ask answers a request. x and l are nil if there is no index.
+func (s *Service) ask(ctx context.Context, person note.UNID, r *store.Reader, x *index.Index, l *lease,
 	q *Request) (out Result, err error) {
 	a := &asking{s: s, ctx: ctx, person: person, r: r, q: q, verdicts: map[*query.Text]*Verdict{},
 		folders: map[string][]note.ID{}}
 	if x != nil {
-		v, err := x.Open(r.Database())
-		if err != nil {
+		if a.f, err = s.finder(ctx, r, x, l); err != nil {
 			return out, err
 		}
-		if v != nil {
-			defer func() { err = errors.Join(err, v.Close()) }()
-			a.f = &finder{s: s, ctx: ctx, v: v}
-			a.f.begin()
+		if a.f != nil {
+			defer func() { err = errors.Join(err, a.f.close()) }()
 			if err := a.f.behindOf(r); err != nil {
 				return out, err
 			}
@@ -246,7 +246,7 @@ func (a *asking) judge() (err error) {
 		v := unknown()
 		if a.f != nil {
 			if err = a.ctx.Err(); err == nil {
-				v, err = a.f.verdict(t)
+				v, err = a.f.lent(t)
 			}
 		}
 		a.verdicts[t] = v
@@ -394,8 +394,10 @@ func (a *asking) indexed() error {
 	may.and(&a.known)
 	var scores [][]float32
 	if a.q.Order == ByRelevance {
-		var err error
-		if scores, err = a.scores(&may); err != nil {
+		if err := a.f.lease.index(func() (err error) {
+			scores, err = a.scores(&may)
+			return err
+		}); err != nil {
 			return err
 		}
 	}

@@ -83,22 +83,27 @@ func (s *Service) Find(ctx context.Context, r *store.Reader, tests []*query.Text
 	if x == nil || len(tests) == 0 {
 		return out, ctx.Err()
 	}
-	err := s.guard(ctx, x, func(ctx context.Context) (err error) {
-		v, err := x.Open(r.Database())
-		if v == nil || err != nil {
+	err := s.lend(ctx, x, func(ctx context.Context, l *lease) (err error) {
+		f, err := s.finder(ctx, r, x, l)
+		if f == nil || err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, v.Close()) }()
-		f := finder{s: s, ctx: ctx, v: v}
-		f.begin()
-		err = f.behindOf(r)
-		s.reads(r, v.Build.Upto)
-		for i := 0; i < len(tests) && err == nil; i++ {
-			if err = ctx.Err(); err == nil {
-				out[i], err = f.verdict(tests[i])
-			}
+		defer func() { err = errors.Join(err, f.close()) }()
+		if err := f.behindOf(r); err != nil {
+			return err
 		}
-		return err
+		s.reads(r, f.v.Build.Upto)
+		for i, t := range tests {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			v, err := f.lent(t)
+			if err != nil {
+				return err
+			}
+			out[i] = v
+		}
+		return nil
 	})
 	if err != nil && ctx.Err() == nil {
 		// A failing index costs time, but no answers.
@@ -113,14 +118,41 @@ func (s *Service) Find(ctx context.Context, r *store.Reader, tests []*query.Text
 
 // finder computes verdicts from one view of the index.
 type finder struct {
-	s   *Service // may be nil
-	ctx context.Context
-	v   *index.View
+	s     *Service // may be nil
+	ctx   context.Context
+	v     *index.View
+	lease *lease
 	// behind holds notes that changed after the index read them, late those whose attachments it has not read, and cut
 	// those with a word that the index has shortened to its term.
 	behind, late, cut IDs
 	// again holds notes whose words in the index may be outdated.
 	again IDs
+}
+
+// finder opens a view of the reader's database, or returns nil if the index has none.
+func (s *Service) finder(ctx context.Context, r *store.Reader, x *index.Index, l *lease) (*finder, error) {
+	db := r.Database()
+	var v *index.View
+	if err := l.index(func() (err error) {
+		v, err = x.Open(db)
+		return err
+	}); err != nil || v == nil {
+		return nil, err
+	}
+	f := &finder{s: s, ctx: ctx, v: v, lease: l}
+	f.begin()
+	return f, nil
+}
+
+func (f *finder) close() error { return f.lease.index(f.v.Close) }
+
+// lent computes the verdict on a test while the reader may end.
+func (f *finder) lent(t *query.Text) (out *Verdict, err error) {
+	err = f.lease.index(func() (err error) {
+		out, err = f.verdict(t)
+		return err
+	})
+	return out, err
 }
 
 // begin collects the notes that the index does not know completely.
@@ -146,30 +178,44 @@ func (f *finder) behindOf(r *store.Reader) error {
 	if b := f.v.Build; !b.Done && b.Seq != 0 {
 		since = min(since, b.Seq)
 	}
+	type current struct {
+		id     note.ID
+		recipe note.RecipeID
+	}
+	var list []current
 	var inner error
 	err := r.Since(since, func(_ uint64, id note.ID) bool {
 		if id > f.v.Build.Upto {
 			return true
 		}
 		row, err := r.Row(id)
-		if errors.Is(err, store.ErrDamaged) {
+		switch {
+		case errors.Is(err, store.ErrDamaged):
 			f.behind.Add(id) // the words that the index has of it may be outdated
-			return true
-		}
-		if err != nil {
+		case err != nil:
 			inner = ignoreGone(err)
-			return inner == nil
-		}
-		had := note.RecipeID(0)
-		if row.Recipe != 0 {
-			had, inner = f.v.Kept(id)
-		}
-		if row.Recipe == 0 || had != row.Recipe {
+		case row.Recipe == 0:
 			f.behind.Add(id)
+		default:
+			list = append(list, current{id, row.Recipe})
 		}
 		return inner == nil
 	})
-	return errors.Join(err, inner)
+	if err = errors.Join(err, inner); err != nil {
+		return err
+	}
+	return f.lease.index(func() error {
+		for _, m := range list {
+			had, err := f.v.Kept(m.id)
+			if err != nil {
+				return err
+			}
+			if had != m.recipe {
+				f.behind.Add(m.id)
+			}
+		}
+		return nil
+	})
 }
 
 func ignoreGone(err error) error {

@@ -138,6 +138,53 @@ func (s *Service) guard(ctx context.Context, x *index.Index, fn func(context.Con
 	return err
 }
 
+// lease lends a reader to a function that Guard may leave behind when the engine has failed.
+type lease struct {
+	// mu is held by the function, except in calls into the index, which may block forever.
+	mu    sync.Mutex
+	ended bool // the reader is no longer lent
+}
+
+// errEnded ends a function whose reader is no longer lent.
+var errEnded = errors.New("search: the index has failed, and the search goes on without it")
+
+// index calls fn, which uses the index and not the reader. It returns an error if the reader is no longer lent
+// afterwards: the caller must return without using it.
+func (l *lease) index(fn func() error) (err error) {
+	l.mu.Unlock()
+	defer func() {
+		if l.mu.Lock(); l.ended {
+			err = errors.Join(err, errEnded)
+		}
+	}()
+	return fn()
+}
+
+// end returns when the function does not use the reader, and will not use it again.
+func (l *lease) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+}
+
+// lend is guard for a function that uses a reader of the caller: it does not return before the function has stopped to
+// use it. fn calls the index through the lease, and must not change variables of the caller unless it holds the lease.
+func (s *Service) lend(ctx context.Context, x *index.Index, fn func(context.Context, *lease) error) error {
+	var l lease
+	err := s.guard(ctx, x, func(ctx context.Context) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.ended {
+			return errEnded
+		}
+		return fn(ctx, &l)
+	})
+	if err != nil {
+		l.end()
+	}
+	return err
+}
+
 // failed records that the index could not answer. If the index is damaged, failed makes Run discard it.
 func (s *Service) failed(x *index.Index, err error) {
 	if errors.Is(err, index.ErrClosed) {
