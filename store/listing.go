@@ -16,33 +16,33 @@ import (
 // state from them (settlement.relisted), so a reader's listings always agree with its snapshot.
 type listings struct {
 	mu   sync.Mutex
-	list []*listing
+	list []*listing // in order of folder
 }
 
 // of returns the listing of a folder, or nil if there is none.
 func (ls *listings) of(folder note.ID) *listing {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return ls.find(folder)
-}
-
-func (ls *listings) find(folder note.ID) *listing {
-	for _, l := range ls.list {
-		if l.folder == folder {
-			return l
-		}
+	if i, ok := findListing(ls.list, folder); ok {
+		return ls.list[i]
 	}
 	return nil
+}
+
+// findListing returns the index of the listing of a folder, or of the first one above it.
+func findListing(list []*listing, folder note.ID) (int, bool) {
+	return slices.BinarySearchFunc(list, folder, func(l *listing, id note.ID) int { return cmp.Compare(l.folder, id) })
 }
 
 // add adds a listing. If the folder has one already, add returns that one and false.
 func (ls *listings) add(l *listing) (*listing, bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if have := ls.find(l.folder); have != nil {
-		return have, false
+	i, ok := findListing(ls.list, l.folder)
+	if ok {
+		return ls.list[i], false
 	}
-	ls.list = append(ls.list, l)
+	ls.list = slices.Insert(ls.list, i, l)
 	return l, true
 }
 
@@ -265,23 +265,81 @@ func (sn *snapshot) eachMember(folder note.ID, lo, hi uint32, fn func(*member) (
 func (se *settlement) relisted() *listings {
 	old := se.st.listings
 	old.mu.Lock()
-	list := slices.Clone(old.list)
+	r := relisting{list: slices.Clone(old.list), seq: se.st.counters.Seq}
 	old.mu.Unlock()
-	kept := list[:0]
-	for _, l := range list {
-		if slices.Contains(se.dropped, l.folder) {
-			se.s.dbs.listed.weigh(se.db, -l.weight())
+	for _, folder := range se.dropped {
+		if i, ok := findListing(r.list, folder); ok {
+			se.s.dbs.listed.weigh(se.db, -r.list[i].weight())
+			r.list = slices.Delete(r.list, i, i+1)
+		}
+	}
+	if len(r.list) == 0 {
+		return &listings{}
+	}
+	r.patches = make([]*patch, len(r.list))
+	r.apply(se)
+	for i, p := range r.patches {
+		if p != nil && p.cloned {
+			se.s.dbs.listed.weigh(se.db, p.weight)
+			r.list[i] = &listing{folder: p.folder, chunks: p.chunks, kept: true}
+		}
+	}
+	return &listings{list: r.list}
+}
+
+// relisting changes the listings of a database by a commit. It looks at each change once, however many folders are
+// listed.
+type relisting struct {
+	list    []*listing
+	patches []*patch // for each of list, nil as long as no change concerns it
+	seq     uint64   // of the commit
+}
+
+// of returns the patch of a folder, or nil if the folder is not listed.
+func (r *relisting) of(folder note.ID) *patch {
+	i, ok := findListing(r.list, folder)
+	if !ok {
+		return nil
+	}
+	if r.patches[i] == nil {
+		r.patches[i] = &patch{listing: *r.list[i], seq: r.seq}
+	}
+	return r.patches[i]
+}
+
+// apply makes the changes in the order in which writeIndex makes them, because a commit that renumbers a folder can
+// give one note the UID that another had.
+func (r *relisting) apply(se *settlement) {
+	for i := range se.members {
+		if m := &se.members[i]; m.id == 0 {
+			if p := r.of(m.folder); p != nil {
+				p.remove(m.uid)
+			}
+		}
+	}
+	for i := range se.members {
+		if m := &se.members[i]; m.id != 0 {
+			if p := r.of(m.folder); p != nil {
+				p.put(m)
+			}
+		}
+	}
+	for _, id := range se.order {
+		row := se.dirty[id].row
+		if row == nil {
 			continue
 		}
-		p := patch{listing: *l, seq: se.st.counters.Seq}
-		p.apply(se)
-		if p.cloned {
-			se.s.dbs.listed.weigh(se.db, p.weight)
-			l = &listing{folder: p.folder, chunks: p.chunks, kept: true}
+		for _, m := range row.Members {
+			if p := r.of(m.Folder); p != nil {
+				p.setRow(m.UID, id, row)
+			}
 		}
-		kept = append(kept, l)
 	}
-	return &listings{list: kept}
+	for k, counts := range se.chunks {
+		if p := r.of(k.folder); p != nil {
+			p.setCounts(k.chunk, counts)
+		}
+	}
 }
 
 // patch changes a listing by a commit. It copies what it changes.
@@ -290,35 +348,6 @@ type patch struct {
 	seq    uint64 // of the commit
 	cloned bool   // chunks is a copy
 	weight int64  // of what was added, less that of what was removed
-}
-
-// apply makes the changes in the order in which writeIndex makes them, because a commit that renumbers a folder can
-// give one note the UID that another had.
-func (p *patch) apply(se *settlement) {
-	for i := range se.members {
-		if m := &se.members[i]; m.folder == p.folder && m.id == 0 {
-			p.remove(m.uid)
-		}
-	}
-	for i := range se.members {
-		if m := &se.members[i]; m.folder == p.folder && m.id != 0 {
-			p.put(m)
-		}
-	}
-	for _, id := range se.order {
-		row := se.dirty[id].row
-		if row == nil {
-			continue
-		}
-		if m, ok := row.Member(p.folder); ok {
-			p.setRow(m.UID, id, row)
-		}
-	}
-	for k, counts := range se.chunks {
-		if k.folder == p.folder {
-			p.setCounts(k.chunk, counts)
-		}
-	}
 }
 
 // chunk returns a chunk for changing, and its members if they are in memory. It returns nil if the folder does not have

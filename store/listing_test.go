@@ -107,12 +107,12 @@ func compareListing(sn *snapshot, l *listing) (rows int, err error) {
 
 // listingWorld is a database whose folders are changed and read at random.
 type listingWorld struct {
-	t  *testing.T
+	t  testing.TB
 	s  *Store
 	db note.DatabaseID
 }
 
-func newListingWorld(t *testing.T, o Options) *listingWorld {
+func newListingWorld(t testing.TB, o Options) *listingWorld {
 	t.Helper()
 	s, err := Open(env.TestRealTime(t).Env, "data", o)
 	if err != nil {
@@ -298,6 +298,115 @@ func TestListings(t *testing.T) {
 			rows, err := CompareListings(w.s, w.db)
 			if err != nil || memory == 0 && rows > 0 || memory == 4<<20 && rows < 1000 {
 				t.Errorf("%d rows are in memory: %v", rows, err)
+			}
+		})
+	}
+}
+
+// spread creates n folders more and puts a note into each, and reads all of them, the last first.
+func (w *listingWorld) spread(n int) (folders []note.ID) {
+	w.update(func(w *Writer) error {
+		for i := range n {
+			f, err := w.CreateFolder(fmt.Sprint("more", i), "")
+			if err != nil {
+				return err
+			}
+			folders = append(folders, f)
+			if _, err := w.Create(New{Folders: []note.ID{f}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	w.read(func(r *Reader) error {
+		for _, f := range slices.Backward(folders) {
+			if err := agrees(r, f); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return folders
+}
+
+// TestListingsOfManyFolders makes commits that change some of many listed folders, and remove some.
+func TestListingsOfManyFolders(t *testing.T) {
+	t.Parallel()
+	w := newListingWorld(t, crashOptions())
+	LimitListings(w.s, 4<<20)
+	folders := w.spread(40)
+	rng := rand.New(rand.NewPCG(1, 8))
+	for len(folders) > 10 {
+		at := 1 + rng.IntN(len(folders)-1)
+		gone := folders[at]
+		folders = slices.Delete(folders, at, at+1)
+		var members []note.ID
+		w.read(func(r *Reader) error {
+			return r.Members(gone, 1, note.MaxUID, func(_ uint32, id note.ID) bool {
+				members = append(members, id)
+				return true
+			})
+		})
+		w.update(func(w *Writer) error {
+			for range 20 {
+				folder := folders[rng.IntN(len(folders))]
+				id, err := w.Create(New{Folders: []note.ID{folder}})
+				if err != nil {
+					return err
+				}
+				if _, err := w.AddTo(id, folders[0]); err != nil && !errors.Is(err, ErrExists) {
+					return err
+				}
+				if uid, err := w.At(folder, 0); err == nil && folder != folders[0] {
+					if id, err = w.Member(folder, uid); err == nil {
+						_ = w.RemoveFrom(id, folder)
+					}
+				}
+			}
+			for _, id := range members {
+				if err := w.RemoveFrom(id, gone); err != nil {
+					return err
+				}
+			}
+			return w.DeleteFolder(gone)
+		})
+		if rows, err := CompareListings(w.s, w.db); err != nil || rows == 0 {
+			t.Fatalf("%d rows are in memory: %v", rows, err)
+		}
+	}
+	w.read(func(r *Reader) error {
+		for _, f := range folders {
+			if err := agrees(r, f); err != nil {
+				return err
+			}
+		}
+		if n := len(r.st.listings.list); n != len(folders) {
+			t.Errorf("%d folders are listed, want %d", n, len(folders))
+		}
+		return nil
+	})
+}
+
+// BenchmarkCommitBesideListings measures a commit that changes the notes of one folder while many others are listed.
+func BenchmarkCommitBesideListings(b *testing.B) {
+	for _, folders := range []int{1, 500} {
+		b.Run(fmt.Sprint(folders, " folders"), func(b *testing.B) {
+			w := newListingWorld(b, crashOptions())
+			LimitListings(w.s, 64<<20)
+			w.fill(2000)
+			w.spread(folders)
+			w.read(func(r *Reader) error { return agrees(r, 1) })
+			on := false
+			for b.Loop() {
+				on = !on
+				w.update(func(w *Writer) error {
+					for id := note.ID(3); id < 2003; id++ {
+						if err := w.SetKeyword(id, "k", on); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
 			}
 		})
 	}
