@@ -149,6 +149,11 @@ func (d *database) readInfo() error {
 		d.report(Info, key, []change{put(key, layout.AppendInfo(nil, &fixed))}, "says database %s, number %d",
 			info.ID, info.Number)
 	}
+	// During a repair all databases are out of service, and it puts them back itself.
+	if was, ok := outOfRepair(d.s, info); ok && d.mend == nil {
+		d.report(Info, key, []change{put(key, layout.AppendInfo(nil, &was))}, "out of service since a repair that did "+
+			"not end")
+	}
 	if d.seal, err = d.s.Sealer(info); err != nil || d.s.Locked(info) {
 		d.locked = true
 		return nil

@@ -89,14 +89,21 @@ func (c *checker) strays() error {
 }
 
 // stray handles the rows of a number that no database has. With a readable info row they are a database that is missing
-// in the list; otherwise they are remnants.
+// in the list; otherwise, or if the list has that database under another number, they are remnants.
 func (c *checker) stray(num uint32, prefix []byte) error {
 	v, ok, err := c.get(layout.Prefix(num, layout.KindInfo))
 	if err != nil {
 		return err
 	}
 	if ok {
-		if info, err := layout.ReadInfo(v); err == nil && info.Number == num {
+		info, err := layout.ReadInfo(v)
+		remnant := err != nil || info.Number != num
+		if !remnant {
+			if remnant, err = listed(c, info.ID); err != nil {
+				return err
+			}
+		}
+		if !remnant {
 			key := layout.NumberKey(layout.SpaceDatabase, uint64(info.ID))
 			c.found(info.ID, DatabaseList, key, []change{put(key, binary.BigEndian.AppendUint32(nil, num))}, "missing")
 			return nil
@@ -106,4 +113,18 @@ func (c *checker) stray(num uint32, prefix []byte) error {
 		c.found(0, Unknown, k, []change{drop(k)}, "row of database number %d, which does not exist", num)
 		return nil
 	})
+}
+
+// listed reports whether a database is in the list under a number whose info row agrees.
+func listed(c *checker, id note.DatabaseID) (bool, error) {
+	i := slices.IndexFunc(c.dbs, func(e entry) bool { return e.id == id })
+	if i < 0 {
+		return false, nil
+	}
+	v, _, err := c.get(layout.Prefix(c.dbs[i].num, layout.KindInfo))
+	if err != nil {
+		return false, err
+	}
+	info, bad := layout.ReadInfo(v)
+	return bad == nil && info.ID == id && info.Number == c.dbs[i].num, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"doublet/note"
 	"doublet/store"
@@ -114,7 +115,29 @@ func (m *mender) heal(damaged []uint64) (found, healed int) {
 	return found, healed
 }
 
-const reason = "being repaired; if that was interrupted, run doublet check --repair again"
+// reason is the reason of a database that a repair has taken out of service. If the database was waiting for deletion,
+// waited and the reason of that follow.
+const (
+	reason = "being repaired; if that was interrupted, run doublet check --repair again"
+	waited = "; it waits for deletion: "
+)
+
+// outOfRepair returns the description as it was before a repair took the database out of service. ok is false if none
+// did: a repair that has ended has put the database back, so one that shows its reason was interrupted.
+func outOfRepair(s *store.Store, i *layout.Info) (was layout.Info, ok bool) {
+	was = *i
+	rest, ok := strings.CutPrefix(i.Reason, reason)
+	if !ok || i.State != layout.OutOfService {
+		return was, false
+	}
+	if was.State, was.Reason = layout.InService, ""; strings.HasPrefix(rest, waited) {
+		was.State, was.Reason = layout.PendingDelete, rest[len(waited):]
+	}
+	if s.Locked(i) {
+		was.MarkLocked()
+	}
+	return was, true
+}
 
 // stop removes every database from service, also those that wait for deletion, so that only repair changes anything.
 func (m *mender) stop() error {
@@ -132,9 +155,12 @@ func (m *mender) stop() error {
 	}
 	for _, id := range ids {
 		err := m.s.SetInfo(note.System, id, func(i *layout.Info) {
-			m.was[id] = *i
-			if i.State != layout.OutOfService {
+			m.was[id], _ = outOfRepair(m.s, i)
+			switch i.State {
+			case layout.InService:
 				i.State, i.Reason = layout.OutOfService, reason
+			case layout.PendingDelete:
+				i.State, i.Reason = layout.OutOfService, reason+waited+i.Reason
 			}
 		})
 		if err == nil && m.carrier == 0 {
@@ -263,13 +289,41 @@ func (m *mender) refind(wanted map[note.Digest]bool) error {
 	return nil
 }
 
+// adopt finds the databases that an interrupted repair has left out of service, and that stop did not reach: they could
+// not be opened, or were missing in the list.
+func (m *mender) adopt() error {
+	return m.s.Inspect(func(r pebble.Reader) error {
+		c := &checker{ctx: context.WithoutCancel(m.ctx), s: m.s, r: r, rep: &Report{}}
+		if err := c.list(); err != nil {
+			return err
+		}
+		for _, e := range c.dbs {
+			if _, known := m.was[e.id]; known {
+				continue
+			}
+			v, _, err := c.get(layout.Prefix(e.num, layout.KindInfo))
+			if err != nil {
+				return err
+			}
+			i, err := layout.ReadInfo(v)
+			if err != nil {
+				continue // a finding
+			}
+			if was, ok := outOfRepair(m.s, i); ok {
+				m.was[e.id], m.changed[e.id] = was, true
+			}
+		}
+		return nil
+	})
+}
+
 // restart returns the databases to service that have no findings left.
 func (m *mender) restart(rep *Report) error {
 	left := map[note.DatabaseID]int{}
 	for _, f := range rep.Findings {
 		left[f.Database]++
 	}
-	var errs []error
+	errs := []error{m.adopt()}
 	var changed []note.DatabaseID
 	for id, was := range m.was {
 		if m.changed[id] {
@@ -285,7 +339,7 @@ func (m *mender) restart(rep *Report) error {
 	}
 	slices.Sort(changed)
 	// The wait for this write also covers all repairs before it.
-	errs = append(errs, m.s.SetInfo(note.System, changed[0], func(*layout.Info) {}))
+	errs = append(errs, m.s.SetInfo(note.System, m.carrier, func(*layout.Info) {}))
 	errs = append(errs, m.s.Derive(m.carrier, func(r pebble.Reader, _ uint32, b *pebble.Batch) error {
 		for _, id := range changed {
 			info := m.was[id]

@@ -235,6 +235,15 @@ func orphansAndNumbers() []breakage {
 			layout.IDKey(0, 0, 5)[6:]))
 	add("row of a database that is not there", check.Unknown,
 		row(func(*world) []byte { return layout.IDKey(4000, layout.KindSequence, 5) }, nil))
+	add("remnants of a database that has another number", check.Unknown, func(w *world) {
+		_, v := w.rows(layout.Prefix(w.dnum, layout.KindInfo))
+		info, err := layout.ReadInfo(v[0])
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		info.Number = 4000
+		w.set(layout.Prefix(4000, layout.KindInfo), layout.AppendInfo(nil, info))
+	})
 	add("row of an unknown kind", check.Unknown, row(func(w *world) []byte { return layout.IDKey(w.num, 'J', 5) }, nil))
 	add("view number of nobody", check.Unknown,
 		row(func(w *world) []byte { return layout.IDKey(w.num, layout.KindView, 300) }, nil))
