@@ -61,7 +61,7 @@ func (s *Store) settled(was *layout.Info, turn uint64) error {
 	if info.Key.Leaving {
 		err = s.replaceKey(was.ID, nil)
 		if err == nil {
-			s.keys.put(was.ID, nil)
+			s.keys.drop(was.ID)
 		}
 		return err
 	}
