@@ -65,6 +65,11 @@ func (s *Store) settled(was *layout.Info, turn uint64) error {
 		}
 		return err
 	}
+	// What lay in the database until now is still on the disk: Erase removes it.
+	s.keying.settled++
+	if err := s.eng.Delete(layout.MetaKey(metaErased), pebble.NoSync); err != nil {
+		return engineError(err)
+	}
 	next := *info.Key
 	next.Settled = true
 	return s.replaceKey(was.ID, &next)
