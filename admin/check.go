@@ -65,7 +65,8 @@ func (r Checked) Text() string {
 		fmt.Fprintf(&b, "%d objects are only at data.segments_archive: --deep reads them\n", r.Elsewhere)
 	}
 	for _, d := range r.Locked {
-		fmt.Fprintf(&b, "database %s was not checked: it is locked (doublet db unlock)\n", d)
+		fmt.Fprintf(&b, "database %s was not checked: it is locked, and without its key "+
+			"nobody can tell what is damaged (doublet db unlock)\n", d)
 	}
 	word := "clean"
 	if !r.Clean {

@@ -91,6 +91,11 @@ func compact(ctx context.Context, c *Call, a *Compact) (out Compacted, err error
 		if err := out.objects(ctx, c); err != nil {
 			return out, err
 		}
+		if err := store.Erase(ctx, c.Store, func(stage string, done uint64) {
+			c.Progress(Progress{Stage: "erase " + stage, Done: done})
+		}); err != nil {
+			return out, fmt.Errorf("compact: %w", err)
+		}
 	}
 	out.Saved = out.Before - min(out.After, out.Before) + out.Objects
 	return out, errors.Join(damaged...)

@@ -1,15 +1,20 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
 	"doublet/env"
 	"doublet/note"
 	"doublet/store"
+	"doublet/store/crypt"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // TestCompact checks that the space of deleted notes is freed, that what is left can be read, and that the result says
@@ -88,6 +93,82 @@ func TestCompact(t *testing.T) {
 	if all, err := Do[Compacted](ctx, Direct{s}, "compact", Compact{Share: 100}); err != nil || all.Databases < 2 {
 		t.Errorf("all: %+v %v", all, err)
 	}
+}
+
+// TestCompactErases encrypts a database. What it held before lies in files until compact has run.
+func TestCompactErases(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	ctx := context.Background()
+	db, err := s.Store.CreateDatabase(note.System, store.Create{Title: "Heap", Kind: "documents"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := make([]byte, 4000)
+	s.Env.Fill(secret)
+	if err := s.Store.Update(ctx, note.System, []note.DatabaseID{db}, func(tx *store.Tx) error {
+		w, err := tx.Database(db)
+		if err != nil {
+			return err
+		}
+		_, err = w.Create(store.New{Content: note.Content{Items: note.MakeItems(
+			note.Item{Name: "Body", Value: note.Binary(secret)})}})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	line, err := crypt.NewKey(s.Env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := s.Env.FS.Create("own.key", vfs.WriteCategoryUnspecified)
+	if err == nil {
+		_, err = h.Write([]byte(line))
+	}
+	if err := errors.Join(err, h.Close(), s.Store.SetKey(db, "own.key"), s.Store.Settle(ctx, db, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if names := holding(t, s.Env.FS, "data", secret[:1000]); len(names) == 0 {
+		t.Fatal("no file holds what was encrypted")
+	}
+	if _, err := Do[Compacted](ctx, Direct{s}, "compact", Compact{Share: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if names := holding(t, s.Env.FS, "data", secret[:1000]); len(names) > 0 {
+		t.Errorf("%q hold what was encrypted", names)
+	}
+}
+
+// holding returns the files under a folder that hold some bytes.
+func holding(t *testing.T, fs env.FS, dir string, want []byte) (found []string) {
+	t.Helper()
+	names, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		path := fs.PathJoin(dir, name)
+		info, err := fs.Stat(path)
+		if err != nil {
+			continue // removed meanwhile
+		}
+		if info.IsDir() {
+			found = append(found, holding(t, fs, path, want)...)
+			continue
+		}
+		f, err := fs.Open(path)
+		if err != nil {
+			continue
+		}
+		b, err := io.ReadAll(f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(b, want) {
+			found = append(found, path)
+		}
+	}
+	return found
 }
 
 // TestPause checks the share of the time that work takes.

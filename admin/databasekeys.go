@@ -31,7 +31,8 @@ func databaseKeys() []*Verb {
 			machine, yields, long("FILE holds the key: doublet encryption key FILE makes one. The server opens the "+
 				"mail file while it can read\nFILE, and locks it at a start without FILE. Without FILE nobody can "+
 				"read the mail any more. What was there\nbefore is encrypted at once, while people go on working; "+
-				"another run or the next start continues one\nthat is interrupted.")),
+				"another run or the next start continues one\nthat is interrupted. "+
+				"Old files still hold it in plain until doublet compact has run.")),
 		define("db lock", "forget the key of a mail file, and take it out of service until db unlock", databaseLock,
 			changes, machine),
 		define("db unlock", "open a mail file that has a key of its own", databaseUnlock, changes, machine),

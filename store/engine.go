@@ -39,6 +39,7 @@ func openEngine(s *Store) (*pebble.DB, error) {
 	}
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
 	engine.Share(o, separate, s.compression)
+	s.renewal.Prepare(o, s.engineDirs()...)
 	// A backup that ended with the process may have left files, which only take space.
 	left := s.env.FS.PathJoin(s.indexDir(), CheckpointName)
 	if there, err := s.there(left); err == nil && there {
@@ -63,6 +64,18 @@ func openEngine(s *Store) (*pebble.DB, error) {
 		return nil, fmt.Errorf("store: open engine: %w", err)
 	}
 	return db, nil
+}
+
+// engineDirs returns the folders that hold the engine's tables, its log, and the log that waits for the archive.
+func (d *disk) engineDirs() []string {
+	dirs := []string{d.indexDir()}
+	if log := d.places().Log; log != dirs[0] {
+		dirs = append(dirs, log)
+	}
+	if d.opt.KeepLog > 0 {
+		dirs = append(dirs, d.env.FS.PathJoin(d.places().Log, KeptName))
+	}
+	return dirs
 }
 
 // compression returns the compression of new blocks of the engine's tables.

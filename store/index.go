@@ -133,6 +133,32 @@ func (sn *snapshot) Scan(index uint64, from []byte, fn func(key []byte, id note.
 // fills a batch. The batch is applied without waiting for the disk, because after a crash the rows are computed again.
 // number is the database's number in keys.
 func (s *Store) Derive(id note.DatabaseID, fn func(r pebble.Reader, number uint32, b *pebble.Batch) error) error {
+	return deriveRows(s, id, fn, func(_ *database, b *pebble.Batch) error {
+		return engineError(b.Commit(pebble.NoSync))
+	})
+}
+
+// ErrKeyed means that a database has a key of its own: rows that show its content are not written.
+var ErrKeyed = errors.New("store: the database has a key of its own")
+
+// DerivePlain is Store.Derive for rows that show content. If the database has a key of its own when the batch is to be
+// applied, it applies nothing and returns ErrKeyed. SetKey waits for the batch, so that Settle, which removes such
+// rows, finds all.
+func DerivePlain(s *Store, id note.DatabaseID,
+	fn func(r pebble.Reader, number uint32, b *pebble.Batch) error) error {
+	return deriveRows(s, id, fn, func(db *database, b *pebble.Batch) error {
+		db.write.Lock()
+		defer db.write.Unlock()
+		if db.cur.Load().info.Key != nil {
+			return ErrKeyed
+		}
+		return engineError(b.Commit(pebble.NoSync))
+	})
+}
+
+// deriveRows has fn fill a batch, and apply apply it.
+func deriveRows(s *Store, id note.DatabaseID, fn func(r pebble.Reader, number uint32, b *pebble.Batch) error,
+	apply func(*database, *pebble.Batch) error) error {
 	db, err := s.dbs.acquire(id)
 	if err != nil {
 		return err
@@ -145,7 +171,7 @@ func (s *Store) Derive(id note.DatabaseID, fn func(r pebble.Reader, number uint3
 	if err := fn(snap, db.num, b); err != nil {
 		return err
 	}
-	return engineError(b.Commit(pebble.NoSync))
+	return apply(db, b)
 }
 
 // Inspect calls fn with a snapshot of all rows, for check and dump.

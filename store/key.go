@@ -97,6 +97,8 @@ func bound(row, head []byte) []byte {
 type keyRing struct {
 	mu   sync.RWMutex
 	keys map[note.DatabaseID]*sealKey
+	// dropped has the ids of keys that databases no longer have. Snapshots may have rows that they have sealed.
+	dropped map[uint64]bool
 }
 
 // of returns the key of a database, or nil.
@@ -129,6 +131,26 @@ func (r *keyRing) put(id note.DatabaseID, k *sealKey) {
 	}
 }
 
+// drop removes the key of a database that has none any more.
+func (r *keyRing) drop(id note.DatabaseID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k := r.keys[id]; k != nil {
+		if r.dropped == nil {
+			r.dropped = map[uint64]bool{}
+		}
+		r.dropped[k.id] = true
+		delete(r.keys, id)
+	}
+}
+
+// wasDropped reports whether a database had a key since the store was opened, and has it no more.
+func (r *keyRing) wasDropped(key uint64) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.dropped[key]
+}
+
 // keyOf returns the key that has sealed a value, or nil if it is not given.
 func (c *core) keyOf(s *layout.Sealed) *sealKey {
 	if k := c.keys.of(s.Database); k != nil && k.id == s.Key {
@@ -137,11 +159,47 @@ func (c *core) keyOf(s *layout.Sealed) *sealKey {
 	return nil
 }
 
-// openSealed returns the content of a sealed value of a row, and its key.
+// ownKey returns the key of the database that a row belongs to, or nil if it is not given. A message belongs to the
+// databases whose notes refer to it.
+func (c *core) ownKey(row []byte) (k *sealKey, err error) {
+	look := func(num uint32) {
+		c.dbs.mu.Lock()
+		id := c.dbs.byNum[num]
+		c.dbs.mu.Unlock()
+		if own := c.keys.of(id); own != nil {
+			k = own
+		}
+	}
+	if num, _, _, ok := layout.Split(row); ok {
+		look(num)
+		return k, nil
+	}
+	refs := layout.NumberKey(layout.SpaceRecipeRef, layout.Tail64(row))
+	err = scan(c.eng, refs, func(ref, _ []byte) error {
+		if len(ref) == 21 {
+			look(layout.Tail32(ref[:13]))
+		}
+		return nil
+	})
+	return k, err
+}
+
+// openSealed returns the content of a sealed value of a row, and its key. If the value names another key than that of
+// the database that the row belongs to, and this one is given, the row is damaged.
 func (c *core) openSealed(row []byte, s *layout.Sealed) ([]byte, *sealKey, error) {
 	k := c.keyOf(s)
 	if k == nil {
-		return nil, nil, ErrLocked
+		own, err := c.ownKey(row)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case own == nil || c.keys.wasDropped(s.Key):
+			return nil, nil, ErrLocked
+		case own.db != s.Database || own.id != s.Key:
+			return nil, nil, fmt.Errorf("%w: a row that names a key of database %s, which is not its own", ErrDamaged,
+				s.Database)
+		}
+		k = own // given just now
 	}
 	content, err := k.rows.Open(nil, s.Nonce, s.Text, bound(row, s.Head))
 	if err != nil {

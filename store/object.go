@@ -205,6 +205,12 @@ func (o *objects) sweepObject(row []byte, d note.Digest) (gone bool, err error) 
 // reads the whole object index once, so run it in quiet hours. Segments whose copies are needed and cannot be read stay
 // as they are; the error joins the reasons.
 func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
+	return o.rewrite(ctx, func(seg object.SegmentInfo, live int64) bool { return live*2 < seg.Size })
+}
+
+// rewrite is Rewrite for the segments that are due, of which some bytes are live.
+func (o *objects) rewrite(ctx context.Context, due func(seg object.SegmentInfo, live int64) bool) (reclaimed int64,
+	err error) {
 	if err := o.dbs.enter(); err != nil {
 		return 0, err
 	}
@@ -220,7 +226,7 @@ func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
 	var failed error
 	away := false
 	for _, seg := range o.obj.Segments() {
-		if !o.sparse(seg, live[seg.ID]) || seg.Away && away && !dead[seg.ID] {
+		if !due(seg, live[seg.ID]) || !o.movable(seg) || seg.Away && away && !dead[seg.ID] {
 			continue
 		}
 		if !o.keep.TryLock() {
@@ -245,9 +251,9 @@ func (o *objects) putOff(ctx context.Context, seg object.SegmentInfo, err error)
 	return err != nil && (seg.Away || errors.Is(err, errUnhealed)) && ctx.Err() == nil && o.alive() == nil
 }
 
-// sparse reports whether a segment, of which some bytes are live, may be rewritten.
-func (o *objects) sparse(seg object.SegmentInfo, live int64) bool {
-	return seg.Sealed && live*2 < seg.Size && o.pins.settled(seg.ID) && !o.translog.awaited(seg)
+// movable reports whether a segment may be rewritten.
+func (o *objects) movable(seg object.SegmentInfo) bool {
+	return seg.Sealed && o.pins.settled(seg.ID) && !o.translog.awaited(seg)
 }
 
 // live returns the bytes of each segment that the object index names.

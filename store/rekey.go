@@ -25,6 +25,8 @@ type keying struct {
 	held bool // see HoldKeys
 	// turns counts how often each database began to be sealed, or unsealed, since the store was opened.
 	turns map[note.DatabaseID]uint64
+	// settled counts how often a database was encrypted since the store was opened.
+	settled uint64
 }
 
 func (k *keying) turn(id note.DatabaseID) uint64 {

@@ -61,9 +61,14 @@ func (s *Store) settled(was *layout.Info, turn uint64) error {
 	if info.Key.Leaving {
 		err = s.replaceKey(was.ID, nil)
 		if err == nil {
-			s.keys.put(was.ID, nil)
+			s.keys.drop(was.ID)
 		}
 		return err
+	}
+	// What lay in the database until now is still on the disk: Erase removes it.
+	s.keying.settled++
+	if err := s.eng.Delete(layout.MetaKey(metaErased), pebble.NoSync); err != nil {
+		return engineError(err)
 	}
 	next := *info.Key
 	next.Settled = true

@@ -21,6 +21,7 @@ import (
 	"doublet/env"
 	"doublet/note"
 	"doublet/stat"
+	"doublet/store/engine"
 	"doublet/store/layout"
 	"doublet/store/object"
 
@@ -152,6 +153,9 @@ type Store struct {
 	stat    storeStats
 	// capturing is held from Capture to Release: only one backup runs at a time.
 	capturing sync.Mutex
+	// erasing is held by Erase, which uses renewal.
+	erasing sync.Mutex
+	renewal engine.Renewal
 }
 
 // core holds the fields that every part of the store uses to read and write.

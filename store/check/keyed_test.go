@@ -176,3 +176,90 @@ func TestLockedWithoutDescription(t *testing.T) {
 	w.clean(true)
 	w.serves()
 }
+
+// sealedHead returns the part of a sealed row that comes before the nonce, as a range of its value.
+func sealedHead(t *testing.T, v []byte) (from, to int) {
+	t.Helper()
+	_, _, s, ok := layout.ReadSealedRecipe(v)
+	if !ok {
+		var err error
+		if s, err = layout.ReadSealed(v); err != nil {
+			t.Fatal("a row is not sealed: ", err)
+		}
+	}
+	to = len(v) - len(s.Text) - len(s.Nonce)
+	return to - len(s.Head), to
+}
+
+// TestFlippedHeader flips a bit in each byte that a sealed row has before what is encrypted: those of a note, a
+// conflict and a message. While the key is given that is damage, and is repaired as such. Without the key nobody can
+// tell, and the databases are reported as not checked.
+func TestFlippedHeader(t *testing.T) {
+	t.Parallel()
+	for name, prefix := range map[check.Kind]func(*world) []byte{
+		check.ContentRow: docs(layout.KindContent), check.LeafRow: docs(layout.KindLeaf),
+		check.Recipe: shared(layout.SpaceRecipe),
+	} {
+		w := buildKeyed(t, true)
+		keys, values := w.rows(prefix(w))
+		k, v := keys[0], values[0]
+		from, to := sealedHead(t, v)
+		flip := func(at int) {
+			bad := slices.Clone(v)
+			bad[at] ^= 1 << (at % 8)
+			w.set(k, bad)
+		}
+		for at := from; at < to; at++ {
+			flip(at)
+			rep := w.check(false)
+			if len(rep.Locked) > 0 || !slices.ContainsFunc(rep.Findings, func(f check.Finding) bool {
+				return f.Kind == name && f.Repairable
+			}) {
+				t.Errorf("%s: byte %d of %d: locked %v, found:\n%s", name, at, to, rep.Locked, list(rep))
+			}
+		}
+		w.set(k, v)
+		w.clean(true)
+		flip(from + 2) // the id of the database
+		if err := errors.Join(w.s.LockDatabase(w.mail), w.s.LockDatabase(w.docs)); err != nil {
+			t.Fatal(err)
+		}
+		if rep := w.check(false); !rep.Clean() || !slices.Equal(rep.Locked, []note.DatabaseID{w.mail, w.docs}) {
+			t.Errorf("%s: locked: %v, found:\n%s", name, rep.Locked, list(rep))
+		}
+		if err := errors.Join(w.s.UnlockDatabase(w.mail, ""), w.s.UnlockDatabase(w.docs, "")); err != nil {
+			t.Fatal(err)
+		}
+		left, err := check.Repair(context.Background(), w.s, w.check(false))
+		if err != nil || !left.Clean() || len(left.Lost) == 0 {
+			t.Errorf("%s: lost %v: %v, left:\n%s", name, left.Lost, err, list(left))
+		}
+		w.reopen()
+		w.clean(true)
+	}
+}
+
+// TestKeyThatWasDropped reads rows of a snapshot from when the database had another key. They are not taken for damaged
+// ones.
+func TestKeyThatWasDropped(t *testing.T) {
+	t.Parallel()
+	w := buildKeyed(t, true)
+	again := func() {
+		ctx := context.Background()
+		for _, id := range []note.DatabaseID{w.docs, w.mail} {
+			if err := errors.Join(w.s.DropKey(id), w.s.Settle(ctx, id, nil), w.s.SetKey(id, keyFile)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	done := false
+	rep, err := check.Run(context.Background(), w.s, check.Options{Progress: func(p check.Progress) {
+		if p.Stage == "database" && !done {
+			done = true
+			again()
+		}
+	}})
+	if err != nil || !rep.Clean() {
+		t.Errorf("%v, found:\n%s", err, list(rep))
+	}
+}

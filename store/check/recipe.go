@@ -50,13 +50,17 @@ func readRecipe(c *checker, key, v []byte) (*recipe, error) {
 	if !sealed {
 		return parseRecipe(v)
 	}
-	by, ok := c.s.SealerOf(&s)
-	if !ok {
-		return &recipe{size: size, names: s.Names, locked: true}, nil
-	}
+	locked := &recipe{size: size, names: s.Names, locked: true}
 	v, err := c.s.UnsealRecipe(key, v)
+	if errors.Is(err, store.ErrLocked) {
+		return locked, nil
+	}
 	if err != nil {
 		return nil, err
+	}
+	by, ok := c.s.SealerOf(&s)
+	if !ok { // its key was given until now
+		return locked, nil
 	}
 	r, err := parseRecipe(v)
 	if err == nil {

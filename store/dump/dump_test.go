@@ -190,8 +190,8 @@ func TestDamagedRowsAreShown(t *testing.T) {
 	}
 }
 
-// TestSealedConflicts prints a note with two conflicts: the key of one is not given, the other is sealed and its key
-// does not open it. The dump goes on, up to the last note.
+// TestSealedConflicts prints a note with two conflicts: one is of a key that the database has no more, the other is
+// sealed and its key does not open it. The dump goes on, up to the last note.
 func TestSealedConflicts(t *testing.T) {
 	t.Parallel()
 	f := build(t)
@@ -199,8 +199,21 @@ func TestSealedConflicts(t *testing.T) {
 	file, ferr := f.env.FS.Create("own.key", vfs.WriteCategoryUnspecified)
 	must(t, 0, errors.Join(err, ferr))
 	_, err = file.Write([]byte(line))
-	must(t, 0, errors.Join(err, file.Close(), f.s.SetKey(f.db, "own.key"),
-		f.s.Settle(context.Background(), f.db, nil)))
+	must(t, 0, errors.Join(err, file.Close()))
+	ctx := context.Background()
+	encrypt := func() { must(t, 0, errors.Join(f.s.SetKey(f.db, "own.key"), f.s.Settle(ctx, f.db, nil))) }
+	encrypt()
+	var former layout.Sealed
+	must(t, 0, f.s.Derive(f.db, func(r pebble.Reader, num uint32, _ *pebble.Batch) error {
+		v, closer, err := r.Get(layout.NoteKey(num, layout.KindContent, f.doc))
+		if err != nil {
+			return err
+		}
+		former, err = layout.ReadSealed(bytes.Clone(v))
+		return errors.Join(err, closer.Close())
+	}))
+	must(t, 0, errors.Join(f.s.DropKey(f.db), f.s.Settle(ctx, f.db, nil)))
+	encrypt()
 	must(t, 0, f.s.Derive(f.db, func(r pebble.Reader, num uint32, b *pebble.Batch) error {
 		sealed, closer, err := r.Get(layout.NoteKey(num, layout.KindContent, f.doc))
 		if err != nil {
@@ -208,7 +221,7 @@ func TestSealedConflicts(t *testing.T) {
 		}
 		defer closer.Close()
 		leaf := layout.NoteKey(num, layout.KindLeaf, f.doc)
-		other := append(layout.AppendSealedHead(nil, f.db, 1, nil), make([]byte, layout.SealedNonce)...)
+		other := append(layout.AppendSealedHead(nil, f.db, former.Key, nil), make([]byte, layout.SealedNonce)...)
 		return errors.Join(b.Set(append(bytes.Clone(leaf), make([]byte, 24)...), sealed, nil),
 			b.Set(append(bytes.Clone(leaf), bytes.Repeat([]byte{1}, 24)...), other, nil))
 	}))

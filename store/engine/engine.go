@@ -9,12 +9,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable/block"
 )
 
+// stopWrites is the number of memtables at which writes wait. The engine keeps one more file of its log for use again.
+const stopWrites = 4
+
 // Share sets the settings that measurements showed to suit all engines (doc/performance.md). Values of at least
 // separate bytes are stored in blob files: such a file is written once, at the flush, and not again by every compaction
 // of the keys.
 func Share(o *pebble.Options, separate int, compression func() *block.CompressionProfile) {
 	o.FormatMajorVersion = pebble.FormatValueSeparation
-	o.MemTableStopWritesThreshold = 4
+	o.MemTableStopWritesThreshold = stopWrites
 	o.L0CompactionThreshold = 4
 	o.LBaseMaxBytes = 64 << 20
 	for i := range o.Levels {

@@ -44,6 +44,9 @@ type SegmentInfo struct {
 	Fetched int64
 }
 
+// Records returns the bytes of a segment's records.
+func (i SegmentInfo) Records() int64 { return i.Size - segmentHeader }
+
 // Store is a folder of segments. All methods are safe for concurrent use.
 type Store struct {
 	env *env.Env

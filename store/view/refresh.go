@@ -101,7 +101,7 @@ func (v *View) choose(m *meta, text string, def *Definition, at layout.Counters,
 	if fits(m.Active) { // the definition was changed and changed back
 		old := m.Building.Generation
 		m.Building = nil
-		return m.Active, v.s.Derive(v.db, func(_ pebble.Reader, _ uint32, b *pebble.Batch) error {
+		return m.Active, v.derive(func(_ pebble.Reader, _ uint32, b *pebble.Batch) error {
 			return errors.Join(v.clearGeneration(b, old), v.writeMeta(b, m))
 		})
 	}
@@ -113,16 +113,26 @@ func (v *View) choose(m *meta, text string, def *Definition, at layout.Counters,
 		Generation: generation, Definition: text, Incarnation: v.s.Incarnation(), Mod: at.Ledger.Last,
 		Totals: make([]float64, len(def.Columns)),
 	}
-	return m.Building, v.s.Derive(v.db, func(_ pebble.Reader, _ uint32, b *pebble.Batch) error {
+	return m.Building, v.derive(func(_ pebble.Reader, _ uint32, b *pebble.Batch) error {
 		return errors.Join(v.clearGeneration(b, generation), v.writeMeta(b, m))
 	})
+}
+
+// derive writes rows of the view, which show content. It returns ErrKeyed if the database got a key of its own since
+// the refresh began.
+func (v *View) derive(fn func(r pebble.Reader, number uint32, b *pebble.Batch) error) error {
+	err := store.DerivePlain(v.s, v.db, fn)
+	if errors.Is(err, store.ErrKeyed) {
+		return ErrKeyed
+	}
+	return err
 }
 
 // swap makes the new generation the one that is read.
 func (v *View) swap(m *meta) error {
 	old := m.Active
 	m.Active, m.Building = m.Building, nil
-	return v.s.Derive(v.db, func(_ pebble.Reader, _ uint32, b *pebble.Batch) error {
+	return v.derive(func(_ pebble.Reader, _ uint32, b *pebble.Batch) error {
 		if err := v.writeMeta(b, m); err != nil || old == nil {
 			return err
 		}
@@ -169,7 +179,7 @@ func (v *View) step(ctx context.Context, m *meta, b *branch, def *Definition) (m
 	if err != nil || next.Seq == b.Seq && next.Mod == b.Mod {
 		return false, err
 	}
-	err = v.s.Derive(v.db, func(r pebble.Reader, _ uint32, batch *pebble.Batch) error {
+	err = v.derive(func(r pebble.Reader, _ uint32, batch *pebble.Batch) error {
 		next.Totals = append([]float64(nil), b.Totals...)
 		w := &writer{v: v, r: r, batch: batch, def: def, b: &next, cats: map[string]*categoryValue{}}
 		for i := range list {
