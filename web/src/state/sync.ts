@@ -86,6 +86,7 @@ let syncAgain = false;
 
 function listen(): void {
   if (!client.session) return;
+  stop?.(); // of the same account, left and chosen again while it opened
   stop = follow(["Mailbox", "Email", "EmailDelivery"], hear, () => sync().then(flush));
   onDone((of) => (of === account.value && states.Email ? syncCalls(of) : []), settled);
 }

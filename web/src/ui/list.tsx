@@ -162,7 +162,8 @@ function Rows() {
   useEffect(() => {
     if (asleep && l.state === "ready") void import("./aside").then((m) => m.readSnoozed());
   }, [asleep, l.ids]);
-  // A list to which one returns is where it was left, as soon as it is long enough: so are its messages where others came meanwhile.
+  // A list to which one returns is where it was left, as soon as it is long enough: so are its messages where others came
+  // meanwhile, if the list knows some of them yet.
   useLayoutEffect(() => {
     const g = goal.value, e = scroll.current!;
     if (!g || l.mailbox !== place.value.mailbox || l.search !== place.value.search || l.view !== place.value.view) return;
