@@ -16,6 +16,7 @@ import (
 	"doublet/search/text"
 	"doublet/store"
 	"doublet/store/layout"
+	"doublet/wire/mime"
 )
 
 // TestSearchIndexed checks that a search finds the same messages with an index (lagging, running, complete) as without
@@ -187,4 +188,45 @@ func TestSearchIndexed(t *testing.T) {
 		func(s search.Snippet) bool { return strings.Contains(s.Subject+s.Preview, "<mark>") }) {
 		t.Errorf("%v, %v", sn, err)
 	}
+}
+
+// TestSearchPanic checks that a search of each kind finds the other messages if the code that reads the text of one
+// panics, before the index has read them and after.
+func TestSearchPanic(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	full := search.New(w.s, w.f.Env, search.Options{
+		Dir: "data/search", Share: 100, RebuildShare: 100,
+		Kinds: map[string]func(*note.Content) []text.Stretch{mailbox.Kind: nil}, Parts: mailbox.PartsOf,
+		Limits: text.Limits{Attached: func(p *mime.Part) bool {
+			if strings.Contains(string(p.Envelope.Subject), "poison") {
+				panic("a bad text")
+			}
+			return false
+		}},
+	})
+	w.svc.UseSearch(full)
+	for _, subject := range []string{"one", "poison", "two"} {
+		w.append("INBOX", "From: a@example.com\r\nSubject: "+subject+"\r\n\r\napple\r\n", mailbox.Flags{})
+	}
+	found := func(when string) {
+		t.Helper()
+		c := mailbox.Criteria{Test: mailbox.TestText, Text: "apple", Words: true}
+		got, err := w.open("INBOX").Search(w.ctx, &c, mailbox.SearchOptions{})
+		if err != nil || len(got) != 2 || got[0].Seq != 1 || got[1].Seq != 3 {
+			t.Errorf("%s: View.Search finds %v, %v", when, got, err)
+		}
+		q := mailbox.Query{Filter: mailbox.Filter{Kind: mailbox.FilterText, Text: c}, Limit: 10, Total: true}
+		if res, err := w.mf.Query(w.ctx, &q); err != nil || len(res.Hits) != 2 || res.Total != 2 {
+			t.Errorf("%s: File.Query finds %+v, %v", when, res, err)
+		}
+	}
+	found("before")
+	run, stop := context.WithCancel(w.ctx)
+	done := make(chan error, 1)
+	go func() { done <- full.Run(run) }()
+	w.must(full.Catch(w.ctx))
+	found("after")
+	stop()
+	w.must(<-done)
 }

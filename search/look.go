@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"errors"
 
 	"doublet/note"
 	"doublet/search/query"
@@ -32,8 +33,17 @@ func (s *Service) Look(ctx context.Context, r *store.Reader, id note.ID, row *la
 
 func (l *Look) limits() text.Limits { return l.s.Limits() }
 
-// Passes reports whether the note's text passes a test.
+// Passes reports whether the note's text passes a test. A text over which the code that reads it panics passes none,
+// so that one such text does not end a search.
 func (l *Look) Passes(t *query.Text) (bool, error) {
+	ok, err := l.tested(t)
+	if errors.Is(err, errPanic) {
+		return false, nil
+	}
+	return ok, err
+}
+
+func (l *Look) tested(t *query.Text) (bool, error) {
 	if l.s != nil {
 		l.s.stat.looked.Inc()
 	}
