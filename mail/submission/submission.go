@@ -146,6 +146,12 @@ func Read(d *mailbox.Reading, f *mailbox.File, now time.Time) (*List, error) {
 	return x, err
 }
 
+// Readable returns an error if the list of a mail file cannot be read. It costs less than Read.
+func Readable(d *mailbox.Reading, f *mailbox.File) error {
+	_, _, err := d.Profile(f.ProfileID(listProfile))
+	return err
+}
+
 // Load reads a record. It returns nil if the record is not in the list.
 func (x *List) Load(d *mailbox.Reading, u note.UNID) (*Record, error) {
 	if !slices.ContainsFunc(x.Entries, func(e Entry) bool { return e.ID == u }) {

@@ -1,8 +1,11 @@
 package jmapd
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -12,6 +15,8 @@ import (
 	"doublet/mailbox"
 	"doublet/note"
 	"doublet/serve/signin"
+	"doublet/store"
+	"doublet/store/layout"
 )
 
 // leaving is a Backend whose client goes away as soon as the message is in the queue.
@@ -90,6 +95,83 @@ func TestCreatedDelivery(t *testing.T) {
 	if to, _ := status["bob@example.com"].(obj); to["delivered"] != "queued" || to["smtpReply"] != "250 2.0.0 Queued" {
 		t.Errorf("created: %v", got)
 	}
+}
+
+// unsent is a Backend that must not be given a message.
+type unsent struct {
+	Backend
+	t *testing.T
+}
+
+func (b unsent) Submit(context.Context, *signin.Account, *Submission) (note.UNID, error) {
+	b.t.Error("a message was sent")
+	return note.UNID{}, errors.New("not sent")
+}
+
+// rewrite changes the stored content of a note. The types of the storage engine, which only the store imports, follow
+// from Store.Derive.
+func rewrite[R interface {
+	Get(key []byte) ([]byte, io.Closer, error)
+}, O any, B interface {
+	Set(key, value []byte, o *O) error
+}](w *world, db note.DatabaseID, u note.UNID, derive func(note.DatabaseID, func(R, uint32, B) error) error,
+	change func([]byte) []byte) {
+	w.t.Helper()
+	var id note.ID
+	w.ok(w.store.Read(bg, note.System, db, func(r *store.Reader) (err error) {
+		id, err = r.Find(u)
+		return err
+	}))
+	w.ok(derive(db, func(r R, number uint32, b B) error {
+		key := layout.NoteKey(number, layout.KindContent, id)
+		v, c, err := r.Get(key)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return b.Set(key, change(v), nil)
+	}))
+}
+
+// TestUnreadableSubmissions checks that no message is sent while the list of submissions cannot be read: it could not
+// be stored as sent, and the client would send it again.
+func TestUnreadableSubmissions(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{})
+	a := &actor{&operator{w: w, rng: rand.New(rand.NewPCG(1, 1))}}
+	email := w.append("alice", "Drafts", strings.ReplaceAll(simple("queued"), "eve@far.example", "alice@example.com"))
+	alice, bob := obj{"email": "alice@example.com"}, obj{"email": "bob@example.com"}
+	identity := a.pick("Identity", nil)
+	send := func() []any {
+		return w.call("alice", []any{"EmailSubmission/set", a.args(obj{"create": obj{"s": obj{
+			"identityId": identity, "emailId": email,
+			"envelope": obj{"mailFrom": alice, "rcptTo": []any{bob}}}}}), "0"})[0]
+	}
+	sent := func(when string) {
+		t.Helper()
+		if got := send(); got[0] != "EmailSubmission/set" || got[1].(obj)["created"] == nil {
+			t.Fatalf("%s: %v", when, got)
+		}
+	}
+	sent("first")
+	var content []byte
+	put := func(change func([]byte) []byte) {
+		t.Helper()
+		f := w.file("alice")
+		rewrite(w, w.who["alice"].Database, f.ProfileID("Submissions"), w.store.Derive, change)
+	}
+	put(func(v []byte) []byte {
+		content = bytes.Clone(v)
+		return []byte{0xff}
+	})
+	backend := w.server.backend
+	w.server.backend = unsent{backend, t}
+	if got := send(); got[0] != "error" {
+		t.Errorf("with a list that cannot be read: %v", got)
+	}
+	w.server.backend = backend
+	put(func([]byte) []byte { return content })
+	sent("mended")
 }
 
 // TestCancelAgain checks that a submission can be canceled if an earlier cancel was interrupted between the outbox,

@@ -47,14 +47,8 @@ func submissionSet(c *call) error {
 	}
 	x := &submitting{set: s, sent: make([]*submission.Record, len(s.create)), failed: make([]error, len(s.create)),
 		emails: map[string]note.UNID{}}
-	if s.checks { // before anything is sent
-		state, err := x.state()
-		if err == nil {
-			err = s.mismatch(state)
-		}
-		if err != nil {
-			return err
-		}
+	if err := x.check(); err != nil {
+		return err
 	}
 	// A sent message cannot be taken back. So all are sent first, and then stored together. From here on the request is
 	// executed to its end though its client goes away: otherwise a sent message would stay a draft, and be sent again.
@@ -75,6 +69,23 @@ func submissionSet(c *call) error {
 	s.append(x.before, after)
 	if update, destroy := x.follows(); update != nil || destroy != nil {
 		c.implicit = func() { c.follow("Email/set", c.id, x.emailSet(update, destroy)) }
+	}
+	return nil
+}
+
+// check returns an error if the client expects another state, or if the list, in which new submissions are stored,
+// cannot be read. Then nothing may be sent: a client to which the call has failed sends its message again.
+func (x *submitting) check() error {
+	switch c, s := x.c, x.set; {
+	case s.checks:
+		state, err := x.state()
+		if err != nil {
+			return err
+		}
+		return s.mismatch(state)
+	case len(s.create) > 0:
+		return c.account.File.Read(c.ctx,
+			func(d *mailbox.Reading) error { return submission.Readable(d, c.account.File) })
 	}
 	return nil
 }
