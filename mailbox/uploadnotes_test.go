@@ -165,13 +165,61 @@ func TestUploadsModel(t *testing.T) {
 							len(list), b.used, above[k])
 					}
 				}
-				if bytes[0] > room || bytes[0]+bytes[1] > 2*room {
+				if bytes[0] > room || bytes[0]+bytes[1] > 2*room || newest != nil && bytes[1] > room {
 					t.Fatalf("step %d: %d bytes wait and %d are used, where %d each are allowed", step, bytes[0],
 						bytes[1], room)
 				}
 				list = left
 			}
 		})
+	}
+}
+
+// TestUploadsHomes uploads blobs to a mail file whose home moves to another server and back. The limit holds, though
+// each server counts only its own uploads.
+func TestUploadsHomes(t *testing.T) {
+	const room, size = 40 << 10, 1 << 10
+	w := newWorldOn(t, env.Test(t), 0)
+	w.must(w.s.Share(w.ctx, w.db, 0))
+	there := mailbox.New(w.s, w.f.Env, mailbox.Options{MessageSize: 1 << 20})
+	var all []note.UNID
+	for turn := range 4 {
+		for range []int{1, 38, 38, 38}[turn] {
+			all = append(all, w.upload(fmt.Sprintf("%4d%s", len(all), strings.Repeat("x", size-4)), room))
+		}
+		kept := 0
+		for _, u := range all {
+			if _, ok := w.uploaded(u); ok {
+				kept++
+			}
+		}
+		if kept*size > room || kept < min(len(all), 35) {
+			t.Errorf("after turn %d, %d of %d uploads are kept", turn, kept, len(all))
+		}
+		w.must(w.s.Follow(w.ctx, w.db))
+		w.must(w.s.Lead(w.ctx, w.db, store.LeadOptions{}))
+		w.svc, there = there, w.svc
+		w.mf = w.svc.File(w.who, w.db)
+	}
+}
+
+// TestUploadsTurned uses many uploads at once that have waited: the limit of used ones holds with the next upload.
+func TestUploadsTurned(t *testing.T) {
+	w := newWorldOn(t, env.Test(t), 0)
+	var all []note.UNID
+	for i := range 200 {
+		all = append(all, w.upload(fmt.Sprint("blob ", i), 1<<20))
+	}
+	w.mf.Uploads().Use(all)
+	w.upload("next", 1<<20)
+	kept := 0
+	for _, u := range all {
+		if _, ok := w.uploaded(u); ok {
+			kept++
+		}
+	}
+	if kept != 112 { // 128 less an eighth
+		t.Errorf("%d used uploads are kept", kept)
 	}
 }
 

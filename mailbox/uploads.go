@@ -26,7 +26,10 @@ const (
 	usedUpload   = "$used"
 )
 
-// Limits on the uploads that a mail file keeps: maxUploads for those that no message uses yet, maxUsed for the others.
+// Uploads that no message uses yet wait. Those that wait and those that are used have limits of their own.
+const waitingPool, usedPool = 0, 1
+
+// Limits on the uploads that a mail file keeps: maxUploads for those that wait, maxUsed for the others.
 // A pass that finds one exceeded drops uploads down to 7/8 of it, so that not every upload needs a pass.
 const (
 	maxUploads = 500
@@ -91,16 +94,17 @@ func (x Uploads) Put(ctx context.Context, content []byte, kind string, age time.
 		}
 		marked = book.usedOf(f.db)
 		return w.AsServer(func() error {
-			if err := markUsed(w, marked); err != nil || book.charge(f.db, size) {
+			turned, err := markUsed(w, marked)
+			if err != nil || book.charge(f.db, leadOf(w), turned, pool{1, size}) {
 				return err
 			}
 			left, err := trimUploads(w, now.Add(-age), size, room)
-			book.refill(f.db, left)
+			book.refill(f.db, leadOf(w), left)
 			return errors.Join(err, f.dropListed(w, now.Add(-age)))
 		})
 	})
 	if err != nil {
-		book.refill(f.db, pool{}) // the pass may not have happened
+		book.spend(f.db) // the pass may not have happened
 		return u, err
 	}
 	book.forget(f.db, marked)
@@ -141,7 +145,7 @@ func uploadsUntil(r *store.Reader, until int64) (list []upload, err error) {
 
 // trimUploads drops the surplus uploads. It counts in a new one of size bytes that the update has created. It returns
 // the room that is left until the next pass.
-func trimUploads(w *store.Writer, stale time.Time, size, room int64) (left pool, err error) {
+func trimUploads(w *store.Writer, stale time.Time, size, room int64) (left [2]pool, err error) {
 	list, err := uploadsUntil(&w.Reader, math.MaxInt64)
 	if err != nil {
 		return left, err
@@ -172,20 +176,24 @@ type pool struct {
 	bytes int64
 }
 
-func (p pool) with(u upload) pool { return pool{p.count + 1, p.bytes + u.size} }
+func (p pool) with(u upload) pool { return p.plus(pool{1, u.size}) }
+
+func (p pool) plus(o pool) pool { return pool{p.count + o.count, p.bytes + o.bytes} }
+
+func (p pool) minus(o pool) pool { return pool{p.count - o.count, p.bytes - o.bytes} }
 
 func (p pool) within(most pool) bool { return p.count <= most.count && p.bytes <= most.bytes }
 
 // surplus returns the uploads to drop: those that are not younger than stale, and the oldest ones of a pool that
-// exceeds its limits. The last of the list is the newest and always stays. left is the room until a limit is reached.
-func surplus(list []upload, stale time.Time, room int64) (drop []upload, left pool) {
-	const waiting, used = 0, 1
-	most := [...]pool{waiting: {maxUploads, room}, used: {maxUsed, room}}
+// exceeds its limits. The last of the list is the newest and always stays. left is the room of each pool until its
+// limits are reached.
+func surplus(list []upload, stale time.Time, room int64) (drop []upload, left [2]pool) {
+	most := [...]pool{waitingPool: {maxUploads, room}, usedPool: {maxUsed, room}}
 	in := func(u upload) int {
 		if u.used {
-			return used
+			return usedPool
 		}
-		return waiting
+		return waitingPool
 	}
 	fresh := func(i int) bool { return i == len(list)-1 || list[i].at.After(stale) }
 	limits := most
@@ -212,23 +220,52 @@ func surplus(list []upload, stale time.Time, room int64) (drop []upload, left po
 			drop = append(drop, u)
 		}
 	}
-	left = pool{min(maxUploads-kept[waiting].count, maxUsed-kept[used].count),
-		room - max(kept[waiting].bytes, kept[used].bytes)}
+	for k := range left {
+		left[k] = most[k].minus(kept[k])
+	}
 	return drop, left
 }
 
-// markUsed marks the uploads that messages use. Those that are gone need no mark.
-func markUsed(w *store.Writer, ids []note.UNID) error {
+// markUsed marks the uploads that messages use, and returns the sum of those that had no mark. Those that are gone need
+// none.
+func markUsed(w *store.Writer, ids []note.UNID) (turned pool, err error) {
 	for _, u := range ids {
 		id, err := w.Find(u)
+		if isGone(err) {
+			continue
+		}
+		if err != nil {
+			return turned, err
+		}
+		row, err := w.Note(id)
+		if err != nil {
+			return turned, err
+		}
+		if hasKeyword(row, usedUpload) {
+			continue
+		}
+		size, err := uploadSize(w, id)
 		if err == nil {
 			err = w.SetKeyword(id, usedUpload, true)
 		}
-		if err != nil && !isGone(err) {
-			return err
+		if err != nil {
+			return turned, err
 		}
+		turned = turned.plus(pool{1, size})
 	}
-	return nil
+	return turned, nil
+}
+
+// uploadSize returns the size of an upload. One that cannot be read has none: it must not stop other uploads.
+func uploadSize(w *store.Writer, id note.ID) (int64, error) {
+	c, err := w.Content(id)
+	if errors.Is(err, store.ErrDamaged) {
+		return 0, nil
+	}
+	if err != nil || len(c.Content.Attachments) == 0 {
+		return 0, err
+	}
+	return int64(c.Content.Attachments[0].Size), nil
 }
 
 func isGone(err error) bool {
@@ -274,7 +311,8 @@ func (s *Service) PurgeUploads(ctx context.Context, db note.DatabaseID, age time
 		return 0, err
 	}
 	err = f.update(ctx, func(w *store.Writer) error {
-		if err := markUsed(w, marked); err != nil {
+		s.uploads.spend(db)
+		if _, err := markUsed(w, marked); err != nil {
 			return err
 		}
 		list, err := uploadsUntil(&w.Reader, stale.UnixNano())
@@ -356,33 +394,58 @@ func (f *File) dropListed(w *store.Writer, stale time.Time) error {
 type uploadBook struct {
 	mu   sync.Mutex
 	used map[note.DatabaseID]map[note.UNID]bool
-	left map[note.DatabaseID]pool
+	left map[note.DatabaseID]uploadRoom
 }
 
-// charge books the room for a new upload. It returns false if there is not enough until the next pass.
-func (x *uploadBook) charge(db note.DatabaseID, size int64) bool {
+// uploadRoom is the room for more uploads in each pool. It counts only while this replica leads without a break: a home
+// in between has taken uploads that this book does not know.
+type uploadRoom struct {
+	lead lead
+	left [2]pool
+}
+
+// lead identifies the time for which a replica leads. Each home has a higher term than the one before it, until the
+// numbering starts again in another epoch.
+type lead struct{ epoch, term uint32 }
+
+func leadOf(w *store.Writer) lead {
+	l := w.Counters().Ledger
+	return lead{l.Epoch, l.Last.Term()}
+}
+
+// charge books a new upload that waits, and those that turned from waiting to used. It returns false if there may not
+// be enough room: then a pass is due.
+func (x *uploadBook) charge(db note.DatabaseID, by lead, turned, added pool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	l := x.left[db]
-	if l.count < 1 || l.bytes < size {
+	r := x.left[db]
+	if r.lead != by {
 		return false
 	}
-	x.left[db] = pool{l.count - 1, l.bytes - size}
+	r.left[waitingPool] = r.left[waitingPool].plus(turned).minus(added)
+	r.left[usedPool] = r.left[usedPool].minus(turned)
+	if !(pool{}).within(r.left[waitingPool]) || !(pool{}).within(r.left[usedPool]) {
+		return false
+	}
+	x.left[db] = r
 	return true
 }
 
 // refill records the room that a pass has found.
-func (x *uploadBook) refill(db note.DatabaseID, left pool) {
+func (x *uploadBook) refill(db note.DatabaseID, by lead, left [2]pool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if left.count < 1 || left.bytes < 1 {
-		delete(x.left, db)
-		return
-	}
 	if x.left == nil {
-		x.left = map[note.DatabaseID]pool{}
+		x.left = map[note.DatabaseID]uploadRoom{}
 	}
-	x.left[db] = left
+	x.left[db] = uploadRoom{by, left}
+}
+
+// spend forgets the room of a mail file, so that the next upload needs a pass.
+func (x *uploadBook) spend(db note.DatabaseID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.left, db)
 }
 
 // use adds uploads of a mail file that messages use, up to maxUploads.

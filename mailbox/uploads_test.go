@@ -33,8 +33,7 @@ func TestKeptUploads(t *testing.T) {
 		if len(dropped) != len(drop) || dropped[list[n-1].id] {
 			t.Fatal("one is dropped twice, or the newest")
 		}
-		free := pool{maxUploads, room}
-		for _, used := range []bool{false, true} {
+		for k, used := range []bool{waitingPool: false, usedPool: true} {
 			limit := pool{maxUploads, room}
 			if used {
 				limit.count = maxUsed
@@ -67,11 +66,44 @@ func TestKeptUploads(t *testing.T) {
 			case kept != fresh && kept.with(next).within(low):
 				t.Fatalf("%+v kept, where one more is within %+v", kept, low)
 			}
-			free.count = min(free.count, limit.count-kept.count)
-			free.bytes = min(free.bytes, limit.bytes-kept.bytes)
-		}
-		if left != free {
-			t.Fatalf("left %+v, want %+v", left, free)
+			if free := limit.minus(kept); left[k] != free {
+				t.Fatalf("left %+v, want %+v", left[k], free)
+			}
 		}
 	}
+}
+
+// TestUploadBook checks that a pass is due when the pool that an upload or a use concerns is full, and not when the
+// other is.
+func TestUploadBook(t *testing.T) {
+	const db = note.DatabaseID(1)
+	one, by := pool{1, 10}, lead{0, 16}
+	var x uploadBook
+	charge := func(want bool, by lead, turned, added pool) {
+		t.Helper()
+		if got := x.charge(db, by, turned, added); got != want {
+			t.Errorf("charge %+v, turned %+v: %v, left %+v", added, turned, got, x.left[db])
+		}
+	}
+	charge(false, by, pool{}, one)
+	x.refill(db, by, [2]pool{waitingPool: {2, 100}, usedPool: {}})
+	charge(true, by, pool{}, one)
+	charge(true, by, pool{}, one)
+	charge(false, by, pool{}, one)
+	x.refill(db, by, [2]pool{waitingPool: {1, 100}, usedPool: {2, 100}})
+	charge(true, by, pool{}, one)
+	charge(true, by, one, one) // a use makes room for another that waits
+	charge(true, by, one, one)
+	charge(false, by, one, one)
+	x.refill(db, by, [2]pool{waitingPool: {9, 100}, usedPool: {9, 9}})
+	charge(false, by, one, one)
+	x.refill(db, by, [2]pool{waitingPool: {9, 9}, usedPool: {9, 100}})
+	charge(false, by, pool{}, one)
+	for _, other := range []lead{{0, 33}, {1, 16}} {
+		x.refill(db, by, [2]pool{waitingPool: {9, 100}, usedPool: {9, 100}})
+		charge(false, other, pool{}, one)
+	}
+	charge(true, by, pool{}, one)
+	x.spend(db)
+	charge(false, by, pool{}, one)
 }
