@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"doublet/note"
 	"doublet/store/crypt"
@@ -22,7 +23,7 @@ var errHeld = fmt.Errorf("%w: the store is being repaired, try again later", Err
 // keying is held while a database gets, loses or changes its key.
 type keying struct {
 	mu   sync.Mutex
-	held bool // see HoldKeys
+	held atomic.Bool // see HoldKeys
 	// turns counts how often each database began to be sealed, or unsealed, since the store was opened.
 	turns map[note.DatabaseID]uint64
 	// settled counts how often a database was encrypted since the store was opened.
@@ -46,7 +47,7 @@ func (k *keying) turned(id note.DatabaseID) {
 // begin begins a change of keys. The caller calls end.
 func (k *keying) begin() error {
 	k.mu.Lock()
-	if !k.held {
+	if !k.held.Load() {
 		return nil
 	}
 	k.mu.Unlock()
@@ -55,18 +56,20 @@ func (k *keying) begin() error {
 
 func (k *keying) end() { k.mu.Unlock() }
 
-func (k *keying) hold(on bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.held = on
+// HoldKeys keeps every database from getting, losing or changing its key until release is called: a repair would take
+// rows that cannot be opened any more for damaged ones, and write descriptions with the keys of before. It fails if a
+// repair holds them already.
+func (cat *catalog) HoldKeys() (release func(), err error) {
+	if err := cat.keying.begin(); err != nil {
+		return nil, err
+	}
+	defer cat.keying.end()
+	cat.keying.held.Store(true)
+	return func() { cat.keying.held.Store(false) }, nil
 }
 
-// HoldKeys keeps every database from getting, losing or changing its key until release is called: a repair would take
-// rows that cannot be opened any more for damaged ones, and write descriptions with the keys of before.
-func (cat *catalog) HoldKeys() (release func()) {
-	cat.keying.hold(true)
-	return func() { cat.keying.hold(false) }
-}
+// KeysHeld reports whether a repair holds the keys.
+func (cat *catalog) KeysHeld() bool { return cat.keying.held.Load() }
 
 // madeFor returns what binds the wrapped key of a database to it.
 func madeFor(id note.DatabaseID) []byte {

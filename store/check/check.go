@@ -160,6 +160,8 @@ type checker struct {
 	ceiling, number, cut uint64
 	// wanted holds objects that are missing in the index or not readable at their location.
 	wanted map[note.Digest]bool
+	// repairing means that a repair runs, which puts the databases back into service itself.
+	repairing bool
 	// evicted has the sizes of segments that are not on disk.
 	evicted map[uint64]int64
 	done    int
@@ -201,8 +203,9 @@ func (c *checker) once() error {
 	if c.o.Limit <= 0 {
 		c.o.Limit = 10_000
 	}
+	c.repairing = c.s.KeysHeld()
 	return c.s.Inspect(func(r pebble.Reader) error {
-		c.r = r
+		c.r, c.repairing = r, c.repairing || c.s.KeysHeld()
 		return c.run()
 	})
 }

@@ -149,8 +149,8 @@ func (d *database) readInfo() error {
 		d.report(Info, key, []change{put(key, layout.AppendInfo(nil, &fixed))}, "says database %s, number %d",
 			info.ID, info.Number)
 	}
-	// During a repair all databases are out of service, and it puts them back itself.
-	if was, ok := outOfRepair(d.s, info); ok && d.mend == nil {
+	// During a repair all databases are out of service.
+	if was, ok := outOfRepair(d.s, info); ok && !d.repairing {
 		d.report(Info, key, []change{put(key, layout.AppendInfo(nil, &was))}, "out of service since a repair that did "+
 			"not end")
 	}

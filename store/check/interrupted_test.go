@@ -3,6 +3,7 @@ package check_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -100,6 +101,39 @@ func TestInterruptedRepair(t *testing.T) {
 			w.serves()
 		})
 	}
+}
+
+// TestCheckBesideRepair checks that a check reports no database as out of service while a repair runs, and that no
+// other repair begins.
+func TestCheckBesideRepair(t *testing.T) {
+	t.Parallel()
+	w := build(t)
+	w.miscount()
+	out := 0
+	left, err := check.Repair(watched{context.Background(), func() {
+		info, err := w.s.Info(w.docs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.State == layout.OutOfService {
+			out++
+		}
+		rep := w.check(false)
+		for _, f := range rep.Findings {
+			if f.Kind == check.Info {
+				t.Errorf("while a repair runs: %s", f)
+			}
+		}
+		if _, err := check.Repair(context.Background(), w.s, rep); !errors.Is(err, store.ErrOutOfService) {
+			t.Errorf("a repair beside another one: %v", err)
+		}
+	}}, w.s, w.unclean())
+	if err != nil || !left.Clean() || out == 0 {
+		t.Fatalf("%v, seen %d times\n%s", err, out, list(left))
+	}
+	w.reopen()
+	w.clean(true)
+	w.serves()
 }
 
 // TestInterruptedRepairKeepsStates checks that interrupted repairs change no other state than being in service.

@@ -29,9 +29,13 @@ const mendStep = 5000
 //
 // Meanwhile no database serves. Databases that were changed serve again after the store was closed and opened
 // (Report.Reopen), because their state in memory may be wrong; the others serve at once. A database with findings left
-// stays out of service. No database gets, loses or changes its key meanwhile.
+// stays out of service. No database gets, loses or changes its key meanwhile. Repair fails if another one runs.
 func Repair(ctx context.Context, s *store.Store, found Report) (Report, error) {
-	defer s.HoldKeys()()
+	release, err := s.HoldKeys()
+	if err != nil {
+		return found, err
+	}
+	defer release()
 	m := &mender{ctx: ctx, s: s, was: map[note.DatabaseID]layout.Info{}, changed: map[note.DatabaseID]bool{}}
 	for _, f := range found.Findings {
 		if f.Database != 0 {
