@@ -141,16 +141,28 @@ func (s *Store) Derive(id note.DatabaseID, fn func(r pebble.Reader, number uint3
 // ErrKeyed means that a database has a key of its own: rows that show its content are not written.
 var ErrKeyed = errors.New("store: the database has a key of its own")
 
+// ErrReplaced means that the row that DerivePlain was to continue from is another one, or gone.
+var ErrReplaced = errors.New("store: the derived rows were replaced meanwhile")
+
 // DerivePlain is Store.Derive for rows that show content. If the database has a key of its own when the batch is to be
 // applied, it applies nothing and returns ErrKeyed. SetKey waits for the batch, so that Settle, which removes such
-// rows, finds all.
-func DerivePlain(s *Store, id note.DatabaseID,
+// rows, finds all. The database may also have got a key and lost it again since the rows before were written. So key
+// and value are those of the row from which fn continues, with nil for none; if it is not there any more, DerivePlain
+// applies nothing and returns ErrReplaced.
+func DerivePlain(s *Store, id note.DatabaseID, key, value []byte,
 	fn func(r pebble.Reader, number uint32, b *pebble.Batch) error) error {
 	return deriveRows(s, id, fn, func(db *database, b *pebble.Batch) error {
 		db.write.Lock()
 		defer db.write.Unlock()
 		if db.cur.Load().info.Key != nil {
 			return ErrKeyed
+		}
+		have, err := getValue(s.eng, key)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if !bytes.Equal(have, value) {
+			return ErrReplaced
 		}
 		return engineError(b.Commit(pebble.NoSync))
 	})

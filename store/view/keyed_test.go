@@ -27,37 +27,56 @@ func (c *turning) Err() error {
 }
 
 // TestKeyWhileBuilding encrypts a database while a view of it is built, before each step in turn. No row of the view is
-// there when the database is settled.
+// there when the database is settled. If it is decrypted again before the step, the view has all rows in the end.
 func TestKeyWhileBuilding(t *testing.T) {
 	t.Parallel()
-	turns := 0
-	for turn := 1; ; turn++ {
-		b := newBench(t, titles)
-		for i := range 8 {
-			b.create(map[string]any{"Form": "Memo", "Title": string(rune('a' + i))})
+	for _, off := range []bool{false, true} {
+		turns := 0
+		for keyWhileBuilding(t, turns+1, off) {
+			turns++
 		}
-		b.keyFile("/own.key")
-		ctx := &turning{Context: context.Background(), turn: turn, fn: func() {
-			if err := errors.Join(b.s.SetKey(b.db, "/own.key"),
-				b.s.Settle(context.Background(), b.db, nil)); err != nil {
-				t.Fatal(err)
-			}
-		}}
-		err := b.v.Refresh(ctx)
-		if ctx.turn > 0 {
-			break // built before
-		}
-		turns++
-		if !errors.Is(err, ErrKeyed) {
-			t.Errorf("turn %d: %v, want ErrKeyed", turn, err)
-		}
-		if n := b.viewRows(); n != 0 {
-			t.Errorf("turn %d: the encrypted database has %d rows of the view", turn, n)
+		if turns < 5 {
+			t.Errorf("%d turns are too few: the view was built in one step", turns)
 		}
 	}
-	if turns < 5 {
-		t.Errorf("%d turns are too few: the view was built in one step", turns)
+}
+
+// keyWhileBuilding returns false if the view was built before the turn.
+func keyWhileBuilding(t *testing.T, turn int, off bool) bool {
+	t.Helper()
+	b := newBench(t, titles)
+	for i := range 8 {
+		b.create(map[string]any{"Form": "Memo", "Title": string(rune('a' + i))})
 	}
+	b.keyFile("/own.key")
+	ctx := &turning{Context: context.Background(), turn: turn, fn: func() {
+		settle := func() error { return b.s.Settle(context.Background(), b.db, nil) }
+		err := errors.Join(b.s.SetKey(b.db, "/own.key"), settle())
+		if off {
+			err = errors.Join(err, b.s.DropKey(b.db), settle())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}}
+	err := b.v.Refresh(ctx)
+	if ctx.turn > 0 {
+		return false
+	}
+	if off {
+		if err != nil {
+			t.Errorf("turn %d: %v", turn, err)
+		}
+		b.compareAll()
+		return true
+	}
+	if !errors.Is(err, ErrKeyed) {
+		t.Errorf("turn %d: %v, want ErrKeyed", turn, err)
+	}
+	if n := b.viewRows(); n != 0 {
+		t.Errorf("turn %d: the encrypted database has %d rows of the view", turn, n)
+	}
+	return true
 }
 
 // keyFile makes a key file.

@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -35,6 +36,15 @@ func (v *View) update(ctx context.Context, anew bool) error {
 	lock := &refreshing[(uint64(v.db)^uint64(v.note))%uint64(len(refreshing))]
 	lock.Lock()
 	defer lock.Unlock()
+	for {
+		if err := v.refresh(ctx, anew); !errors.Is(err, store.ErrReplaced) {
+			return err
+		}
+		// The rows were removed meanwhile, as when the database got a key of its own and lost it again.
+	}
+}
+
+func (v *View) refresh(ctx context.Context, anew bool) error {
 	var text string
 	var at layout.Counters
 	err := v.s.Read(ctx, note.System, v.db, func(r *store.Reader) (err error) {
@@ -101,8 +111,8 @@ func (v *View) choose(m *meta, text string, def *Definition, at layout.Counters,
 	if fits(m.Active) { // the definition was changed and changed back
 		old := m.Building.Generation
 		m.Building = nil
-		return m.Active, v.derive(func(_ pebble.Reader, _ uint32, b *pebble.Batch) error {
-			return errors.Join(v.clearGeneration(b, old), v.writeMeta(b, m))
+		return m.Active, v.derive(m, func(_ pebble.Reader, b *pebble.Batch) error {
+			return v.clearGeneration(b, old)
 		})
 	}
 	generation := byte(1)
@@ -113,17 +123,30 @@ func (v *View) choose(m *meta, text string, def *Definition, at layout.Counters,
 		Generation: generation, Definition: text, Incarnation: v.s.Incarnation(), Mod: at.Ledger.Last,
 		Totals: make([]float64, len(def.Columns)),
 	}
-	return m.Building, v.derive(func(_ pebble.Reader, _ uint32, b *pebble.Batch) error {
-		return errors.Join(v.clearGeneration(b, generation), v.writeMeta(b, m))
+	return m.Building, v.derive(m, func(_ pebble.Reader, b *pebble.Batch) error {
+		return v.clearGeneration(b, generation)
 	})
 }
 
-// derive writes rows of the view, which show content. It returns ErrKeyed if the database got a key of its own since
-// the refresh began.
-func (v *View) derive(fn func(r pebble.Reader, number uint32, b *pebble.Batch) error) error {
-	err := store.DerivePlain(v.s, v.db, fn)
+// derive writes rows of the view, which show content, and the meta row. It returns ErrKeyed if the database got a key
+// of its own since the refresh began, and store.ErrReplaced if the rows that this refresh continues were removed.
+func (v *View) derive(m *meta, fn func(r pebble.Reader, b *pebble.Batch) error) error {
+	var row []byte
+	err := store.DerivePlain(v.s, v.db, v.keys.meta(), m.row,
+		func(r pebble.Reader, _ uint32, b *pebble.Batch) (err error) {
+			if err := fn(r, b); err != nil {
+				return err
+			}
+			if row, err = json.Marshal(m); err != nil {
+				return fmt.Errorf("view: meta: %w", err)
+			}
+			return b.Set(v.keys.meta(), row, nil)
+		})
 	if errors.Is(err, store.ErrKeyed) {
 		return ErrKeyed
+	}
+	if err == nil {
+		m.row = row
 	}
 	return err
 }
@@ -132,9 +155,9 @@ func (v *View) derive(fn func(r pebble.Reader, number uint32, b *pebble.Batch) e
 func (v *View) swap(m *meta) error {
 	old := m.Active
 	m.Active, m.Building = m.Building, nil
-	return v.derive(func(_ pebble.Reader, _ uint32, b *pebble.Batch) error {
-		if err := v.writeMeta(b, m); err != nil || old == nil {
-			return err
+	return v.derive(m, func(_ pebble.Reader, b *pebble.Batch) error {
+		if old == nil {
+			return nil
 		}
 		return v.clearGeneration(b, old.Generation)
 	})
@@ -179,7 +202,7 @@ func (v *View) step(ctx context.Context, m *meta, b *branch, def *Definition) (m
 	if err != nil || next.Seq == b.Seq && next.Mod == b.Mod {
 		return false, err
 	}
-	err = v.derive(func(r pebble.Reader, _ uint32, batch *pebble.Batch) error {
+	err = v.derive(m, func(r pebble.Reader, batch *pebble.Batch) error {
 		next.Totals = append([]float64(nil), b.Totals...)
 		w := &writer{v: v, r: r, batch: batch, def: def, b: &next, cats: map[string]*categoryValue{}}
 		for i := range list {
@@ -191,7 +214,7 @@ func (v *View) step(ctx context.Context, m *meta, b *branch, def *Definition) (m
 			return err
 		}
 		*b = next
-		return v.writeMeta(batch, m)
+		return nil
 	})
 	return more, err
 }

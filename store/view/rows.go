@@ -186,6 +186,8 @@ func readCategory(b []byte) (*categoryValue, error) {
 type meta struct {
 	Active   *branch `json:"active,omitempty"`
 	Building *branch `json:"building,omitempty"`
+	// row is the row as it was read or written last, nil for none.
+	row []byte
 }
 
 // branch is one generation: the definition that it was built from, and how far it has read.
@@ -202,7 +204,7 @@ type branch struct {
 }
 
 func readMeta(v []byte) (*meta, error) {
-	m := &meta{}
+	m := &meta{row: v}
 	if v == nil {
 		return m, nil
 	}

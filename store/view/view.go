@@ -5,7 +5,6 @@ package view
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -133,15 +132,6 @@ func (v *View) readMeta(r pebble.Reader) (*meta, error) {
 		return nil, err
 	}
 	return readMeta(row)
-}
-
-// writeMeta writes the meta row. Every batch includes it.
-func (v *View) writeMeta(b *pebble.Batch, m *meta) error {
-	row, err := json.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("view: meta: %w", err)
-	}
-	return b.Set(v.keys.meta(), row, nil)
 }
 
 // clearGeneration removes all rows of a generation.
