@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,7 +151,8 @@ func (r *Renewal) Renew(ctx context.Context, db *pebble.DB, mark uint64, step fu
 		}
 		return false
 	}
-	for before := -1; ; {
+	size := renewTables
+	for before := -1; ; size = 1 { // a pass may leave tables of a single row
 		list, err := tables(db, old)
 		if err != nil {
 			return err
@@ -158,12 +160,18 @@ func (r *Renewal) Renew(ctx context.Context, db *pebble.DB, mark uint64, step fu
 		if len(list) == 0 || len(list) == before {
 			break
 		}
-		before = len(list)
-		for chunk := range slices.Chunk(list, renewTables) {
+		for before = len(list); len(list) > 0; {
 			if err := step(); err != nil {
 				return err
 			}
-			if err := r.rewrite(ctx, db, chunk); err != nil {
+			last, err := r.rewrite(ctx, db, list[:min(size, len(list))])
+			if err != nil {
+				return err
+			}
+			// A compaction also takes other tables in, which are not old any more then.
+			if list, err = tables(db, func(t *pebble.SSTableInfo) bool {
+				return bytes.Compare(t.Smallest.UserKey, last) > 0 && old(t)
+			}); err != nil {
 				return err
 			}
 		}
@@ -177,23 +185,25 @@ func (r *Renewal) Renew(ctx context.Context, db *pebble.DB, mark uint64, step fu
 	return nil
 }
 
-// rewrite compacts tables that lie side by side. The engine does not compact tables of its last level alone. So rows
-// are deleted that do not exist, at the bounds of each table: what deletes them lies above, and is merged with them.
-func (r *Renewal) rewrite(ctx context.Context, db *pebble.DB, list []pebble.SSTableInfo) error {
+// rewrite compacts tables that lie side by side, and returns the highest of their first keys. The engine does not
+// compact tables of its last level alone. So rows are deleted that do not exist, at the bounds of the range and in each
+// table: what deletes them lies above, and is merged with them. The range ends in the last table, because a table may
+// reach over many others, or all. A deletion of what no table below may have is dropped on the way, which can be all of
+// them beside a table with a single row. The snapshot keeps them for a table that is compacted alone.
+func (r *Renewal) rewrite(ctx context.Context, db *pebble.DB, list []pebble.SSTableInfo) (last []byte, err error) {
+	if len(list) == 1 {
+		snap := db.NewSnapshot()
+		defer func() { err = errors.Join(err, snap.Close()) }()
+	}
 	b := db.NewBatch()
 	defer b.Close()
-	lo, hi := before(list[0].Smallest.UserKey), []byte(nil)
-	err := b.Delete(lo, nil)
+	lo := before(list[0].Smallest.UserKey)
+	err = b.Delete(lo, nil)
 	for _, t := range list {
+		last = t.Smallest.UserKey
 		if err == nil {
-			err = b.Delete(after(t.Smallest.UserKey), nil)
+			err = b.Delete(after(last), nil)
 		}
-		if end := after(t.Largest.UserKey); bytes.Compare(end, hi) > 0 {
-			hi = end
-		}
-	}
-	if err == nil {
-		err = b.Delete(hi, nil)
 	}
 	if err == nil {
 		err = b.Commit(pebble.NoSync)
@@ -202,9 +212,9 @@ func (r *Renewal) rewrite(ctx context.Context, db *pebble.DB, list []pebble.SSTa
 		err = db.Flush()
 	}
 	if err == nil {
-		err = db.Compact(ctx, lo, hi, false)
+		err = db.Compact(ctx, lo, after(last), false)
 	}
-	return err
+	return last, err
 }
 
 // before and after return keys that lie directly before and after a key. No row has them.
