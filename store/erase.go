@@ -118,17 +118,38 @@ func (x *eraser) step(stage string) error {
 	return errors.Join(x.ctx.Err(), x.s.space.admit())
 }
 
+// sweepRows bounds what one step of sweep removes.
+const sweepRows = 10_000
+
+// sweep removes messages and objects without references, and waits until none is left. Those that a delivery uses
+// meanwhile stay, and later steps would take them for live ones.
+func (x *eraser) sweep() error {
+	for n := 1; n > 0; {
+		if err := x.step("sweep"); err != nil {
+			return err
+		}
+		var err error
+		if n, err = x.s.Sweep(x.ctx, sweepRows); err != nil {
+			return err
+		}
+	}
+	err := x.await(func() (bool, error) {
+		if _, err := x.s.Sweep(x.ctx, sweepRows); err != nil {
+			return false, err
+		}
+		return x.s.empty(layout.Key(layout.SpaceSweep))
+	})
+	if err != nil {
+		return fmt.Errorf("messages without references are in use: %w", err)
+	}
+	return nil
+}
+
 // segments removes messages and objects without references, and rewrites the segments from before that have garbage.
 func (x *eraser) segments() error {
 	if x.segment == 0 {
-		for n := 1; n > 0; {
-			if err := x.step("sweep"); err != nil {
-				return err
-			}
-			var err error
-			if n, err = x.s.Sweep(x.ctx, 10_000); err != nil {
-				return err
-			}
+		if err := x.sweep(); err != nil {
+			return err
 		}
 		if err := x.s.obj.Seal(); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 
 	"doublet/note"
 	"doublet/store/layout"
+	"doublet/wire/mime"
 )
 
 // neighbours adds documents with attachments to the database Open, none of which has a word of Own. Files then hold
@@ -193,4 +194,56 @@ func TestEraseOfAnotherIncarnation(t *testing.T) {
 	}
 	w.s.incarnation--
 	w.gone()
+}
+
+// refused checks that Erase waits before a stage for what is used, until ctx has ended.
+func (w *keyWorld) refused(before string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*awaitStep)
+	defer cancel()
+	err := Erase(ctx, w.s, func(stage string, _ uint64) {
+		if stage == before {
+			w.t.Errorf("erase came to %s", stage)
+		}
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		w.t.Error("erased what is used: ", err)
+	}
+}
+
+// TestEraseMeetsDelivery erases while a delivery has the message that Own had in plain. The message is erased when the
+// delivery has ended without it.
+func TestEraseMeetsDelivery(t *testing.T) {
+	t.Parallel()
+	w := newEraseWorld(t)
+	raw := keyMessage()
+	m, err := w.s.Prepare(context.Background(), raw,
+		mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits), PartSize))
+	w.must(err)
+	w.refused("segments")
+	m.Release()
+	w.must(w.erase(context.Background(), func() {}))
+	w.gone()
+}
+
+// TestSweepPassesOver sweeps one row at a time while the list has rows of what is still used. It comes to the end.
+func TestSweepPassesOver(t *testing.T) {
+	t.Parallel()
+	w := newEraseWorld(t)
+	w.must(scan(w.s.eng, layout.Key(layout.SpaceObject), func(k, _ []byte) error {
+		return w.s.eng.Set(layout.SweepObject(note.Digest(k[1:])), nil, nil)
+	}))
+	w.must(scan(w.s.eng, layout.Key(layout.SpaceRecipe), func(k, _ []byte) error {
+		return w.s.eng.Set(layout.SweepRecipe(note.RecipeID(layout.Tail64(k))), nil, nil)
+	}))
+	for n := 1; n > 0; {
+		var err error
+		n, err = w.s.Sweep(context.Background(), 1)
+		w.must(err)
+	}
+	if none, err := w.s.empty(layout.Key(layout.SpaceSweep)); err != nil || !none {
+		t.Error("rows are left: ", err)
+	}
+	w.holds(w.own)
+	w.must(w.s.Close())
 }
