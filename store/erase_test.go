@@ -247,3 +247,17 @@ func TestSweepPassesOver(t *testing.T) {
 	w.holds(w.own)
 	w.must(w.s.Close())
 }
+
+// TestEraseOfRemovedDatabase removes the database after it was encrypted. What it had in plain is erased all the same.
+func TestEraseOfRemovedDatabase(t *testing.T) {
+	t.Parallel()
+	w := newEraseWorld(t)
+	w.must(w.s.RemoveDatabase(note.System, w.own))
+	w.restart()
+	w.must(w.erase(context.Background(), func() {}))
+	if found := w.anywhere(); found != nil {
+		t.Errorf("files hold %q", found)
+	}
+	w.must(w.erase(context.Background(), func() { t.Error("erased again") }))
+	w.must(w.s.Close())
+}
