@@ -195,6 +195,12 @@ func (x *eraser) segments() error {
 	if left > 0 {
 		return fmt.Errorf("%w: %d segments are in use", ErrUnerased, left)
 	}
+	if err := x.await(func() (none bool, err error) {
+		left, err = object.Unlisted(x.s.obj, x.segment)
+		return left == 0, err
+	}); err != nil {
+		return fmt.Errorf("%d files of segments are in use: %w", left, err)
+	}
 	return nil
 }
 
@@ -241,8 +247,13 @@ func (x *eraser) files() error {
 	return nil
 }
 
-// end records that all is erased.
+// end records that all is erased. Before, it flushes the folders, so that no power cut brings a file back.
 func (x *eraser) end() error {
+	for _, dir := range append(x.s.engineDirs(), x.s.segmentsDir()) {
+		if err := syncDir(x.s.env.FS, dir); err != nil {
+			return err
+		}
+	}
 	x.erased = true
 	_, err := x.put()
 	return err

@@ -11,6 +11,7 @@ import (
 
 	"doublet/note"
 	"doublet/store/layout"
+	"doublet/store/object"
 	"doublet/wire/mime"
 )
 
@@ -260,4 +261,40 @@ func TestEraseOfRemovedDatabase(t *testing.T) {
 	}
 	w.must(w.erase(context.Background(), func() { t.Error("erased again") }))
 	w.must(w.s.Close())
+}
+
+// TestEraseOfOpenSegments erases while a reader has the segments from before open. Their files are erased when it has
+// ended.
+func TestEraseOfOpenSegments(t *testing.T) {
+	t.Parallel()
+	w := newEraseWorld(t)
+	w.must(w.s.obj.Seal())
+	var readers []object.Source
+	for _, seg := range w.s.obj.Segments() {
+		r, err := w.s.obj.OpenSegment(seg.ID)
+		w.must(err)
+		readers = append(readers, r)
+	}
+	w.refused("rows")
+	for _, r := range readers {
+		w.must(r.Close())
+	}
+	w.must(w.erase(context.Background(), func() {}))
+	w.gone()
+}
+
+// TestEraseThenPowerCut cuts the power directly after Erase. No file that it removed comes back.
+func TestEraseThenPowerCut(t *testing.T) {
+	t.Parallel()
+	w := newEraseWorld(t)
+	w.must(w.erase(context.Background(), func() {}))
+	before := w.s
+	w.f = w.f.Crash(0, 1)
+	w.must(before.Close())
+	if found := w.anywhere(); found != nil {
+		t.Errorf("after a power cut files hold %q", found)
+	}
+	w.start()
+	w.must(w.erase(context.Background(), func() { t.Error("erased again") }))
+	w.gone()
 }
