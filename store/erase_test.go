@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -297,4 +298,63 @@ func TestEraseThenPowerCut(t *testing.T) {
 	w.start()
 	w.must(w.erase(context.Background(), func() { t.Error("erased again") }))
 	w.gone()
+}
+
+// TestEraseKeepsFloor rewrites segments while there is space for some of them only, from files and from copies. It
+// stays above the floor, and goes on when there is space.
+func TestEraseKeepsFloor(t *testing.T) {
+	t.Parallel()
+	for _, away := range []bool{false, true} {
+		t.Run(fmt.Sprint("away ", away), func(t *testing.T) {
+			t.Parallel()
+			const floor = 1 << 20
+			ctx := context.Background()
+			m := newTierModel(t, 0)
+			m.must(m.s.Close())
+			m.reopen(func(o *Options) {
+				o.FloorBytes, o.FloorPercent = floor, 0
+				if !away {
+					o.Tier.Cache = 1 << 40
+				}
+			})
+			for range 3 {
+				m.create()
+				m.create()
+				m.must(m.s.Objects().Seal())
+			}
+			m.must(m.s.ShipSegments(ctx))
+			ids := slices.Sorted(maps.Keys(m.mails))
+			for pair := range slices.Chunk(ids, 2) { // more than half of each segment stays
+				short := pair[0]
+				if len(m.mails[short]) > len(m.mails[pair[1]]) {
+					short = pair[1]
+				}
+				m.remove(short)
+			}
+			x := &eraser{s: m.s, ctx: ctx, progress: func(string, uint64) {}}
+			m.must(x.sweep())
+			stays, err := m.s.live(ctx)
+			m.must(err)
+			sizes := slices.Sorted(maps.Values(stays))
+			if len(sizes) != 3 {
+				t.Fatalf("%v bytes of segments stay", sizes)
+			}
+			begun := int64(m.s.obj.Stats().StoredBytes)
+			appended := func() int64 { return int64(m.s.obj.Stats().StoredBytes) - begun }
+			m.f.Faults.SetSpace(floor + 5000)
+			if err := x.segments(); !errors.Is(err, ErrNoSpace) || appended() != 0 {
+				t.Errorf("%d bytes were appended without space: %v", appended(), err)
+			}
+			room := sizes[2] + sizes[0]/2
+			m.f.Faults.SetSpace(floor + room)
+			err = x.segments()
+			if got := appended(); got == 0 || away && got > room || away != errors.Is(err, ErrNoSpace) {
+				t.Errorf("%d bytes were appended, with space for %d: %v", got, room, err)
+			}
+			m.f.Faults.SetSpace(1 << 30)
+			m.must(x.segments())
+			m.readAll()
+			m.must(m.s.Close())
+		})
+	}
 }

@@ -219,12 +219,15 @@ func (o *objects) sweepObject(row []byte, d note.Digest) (gone bool, err error) 
 
 // Rewrite copies the live objects out of sealed segments that are less than half live, and removes those segments. It
 // reads the whole object index once, so run it in quiet hours. Segments whose copies are needed and cannot be read stay
-// as they are; the error joins the reasons.
+// as they are; the error joins the reasons. Evicted ones for which there is no space stay without an error.
 func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
-	return o.rewrite(ctx, func(seg object.SegmentInfo, live int64) bool { return live*2 < seg.Size })
+	return o.rewrite(ctx, func(seg object.SegmentInfo, live int64) bool {
+		return live*2 < seg.Size && o.space.forRewrite(seg, live)
+	})
 }
 
-// rewrite is Rewrite for the segments that are due, of which some bytes are live.
+// rewrite is Rewrite for the segments that are due, of which some bytes are live. It stops with ErrNoSpace at the
+// first for which there is no space.
 func (o *objects) rewrite(ctx context.Context, due func(seg object.SegmentInfo, live int64) bool) (reclaimed int64,
 	err error) {
 	if err := o.dbs.enter(); err != nil {
@@ -244,6 +247,9 @@ func (o *objects) rewrite(ctx context.Context, due func(seg object.SegmentInfo, 
 	for _, seg := range o.obj.Segments() {
 		if !due(seg, live[seg.ID]) || !o.movable(seg) || seg.Away && away && !dead[seg.ID] {
 			continue
+		}
+		if !o.space.forRewrite(seg, live[seg.ID]) {
+			return reclaimed, errors.Join(failed, ErrNoSpace)
 		}
 		if !o.keep.TryLock() {
 			return reclaimed, failed // a backup copies segments; the next run continues
