@@ -24,20 +24,35 @@ type erasure struct {
 	erased        bool
 }
 
-// metaErased is the name of the row of an erasure. It is missing if nothing was erased since a database was encrypted.
+// metaErased is the name of the row of an erasure. It is there from the moment when a database was encrypted, also
+// after that database is removed or decrypted.
 const metaErased = "erased"
 
-// readErasure reads how far Erase is. What another incarnation of the store has erased may be there again.
-func readErasure(s *Store) (e erasure, err error) {
+// readErasure reads how far Erase is. there reports whether the row exists. What another incarnation of the store has
+// erased may be there again.
+func readErasure(s *Store) (e erasure, there bool, err error) {
 	v, err := getValue(s.eng, layout.MetaKey(metaErased))
-	if errors.Is(err, ErrNotFound) || err == nil && (len(v) != 25 || binary.BigEndian.Uint64(v) != s.incarnation) {
-		return e, nil
-	}
-	if err != nil {
-		return e, err
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return e, false, nil
+	case err != nil:
+		return e, false, err
+	case len(v) != 25 || binary.BigEndian.Uint64(v) != s.incarnation:
+		return e, true, nil
 	}
 	return erasure{segment: binary.BigEndian.Uint64(v[8:]), file: binary.BigEndian.Uint64(v[16:]),
-		erased: v[24] == 1}, nil
+		erased: v[24] == 1}, true, nil
+}
+
+// row returns the row of an erasure of an incarnation of the store.
+func (e *erasure) row(incarnation uint64) []byte {
+	v := binary.BigEndian.AppendUint64(nil, incarnation)
+	v = binary.BigEndian.AppendUint64(v, e.segment)
+	v = append(binary.BigEndian.AppendUint64(v, e.file), 0)
+	if e.erased {
+		v[len(v)-1] = 1
+	}
+	return v
 }
 
 // Erase removes from the disk what databases with keys of their own held before they were encrypted. It rewrites the
@@ -81,9 +96,11 @@ func (x *eraser) begin() (due bool, err error) {
 	}
 	defer x.s.keying.end()
 	x.settled = x.s.keying.settled
-	if x.erasure, err = readErasure(x.s); err != nil || x.erased {
-		return false, err
+	var there bool
+	if x.erasure, there, err = readErasure(x.s); err != nil || there {
+		return !x.erased, err
 	}
+	// Databases that were encrypted by a release without this row.
 	err = x.s.Infos(func(i *layout.Info) { due = due || i.Key != nil && i.Key.Settled && !i.Key.Leaving })
 	return due, err
 }
@@ -98,15 +115,9 @@ func (x *eraser) put() (pebble.SeqNum, error) {
 	if x.s.keying.settled != x.settled {
 		return 0, fmt.Errorf("%w: another database was encrypted meanwhile", ErrUnerased)
 	}
-	v := binary.BigEndian.AppendUint64(nil, x.s.incarnation)
-	v = binary.BigEndian.AppendUint64(v, x.segment)
-	v = append(binary.BigEndian.AppendUint64(v, x.file), 0)
-	if x.erased {
-		v[len(v)-1] = 1
-	}
 	b := x.s.eng.NewBatch()
 	defer b.Close()
-	set(b, layout.MetaKey(metaErased), v)
+	set(b, layout.MetaKey(metaErased), x.row(x.s.incarnation))
 	err := b.Commit(pebble.Sync)
 	return b.SeqNum(), err
 }
@@ -118,17 +129,38 @@ func (x *eraser) step(stage string) error {
 	return errors.Join(x.ctx.Err(), x.s.space.admit())
 }
 
+// sweepRows bounds what one step of sweep removes.
+const sweepRows = 10_000
+
+// sweep removes messages and objects without references, and waits until none is left. Those that a delivery uses
+// meanwhile stay, and later steps would take them for live ones.
+func (x *eraser) sweep() error {
+	for n := 1; n > 0; {
+		if err := x.step("sweep"); err != nil {
+			return err
+		}
+		var err error
+		if n, err = x.s.Sweep(x.ctx, sweepRows); err != nil {
+			return err
+		}
+	}
+	err := x.await(func() (bool, error) {
+		if _, err := x.s.Sweep(x.ctx, sweepRows); err != nil {
+			return false, err
+		}
+		return x.s.empty(layout.Key(layout.SpaceSweep))
+	})
+	if err != nil {
+		return fmt.Errorf("messages without references are in use: %w", err)
+	}
+	return nil
+}
+
 // segments removes messages and objects without references, and rewrites the segments from before that have garbage.
 func (x *eraser) segments() error {
 	if x.segment == 0 {
-		for n := 1; n > 0; {
-			if err := x.step("sweep"); err != nil {
-				return err
-			}
-			var err error
-			if n, err = x.s.Sweep(x.ctx, 10_000); err != nil {
-				return err
-			}
+		if err := x.sweep(); err != nil {
+			return err
 		}
 		if err := x.s.obj.Seal(); err != nil {
 			return err
@@ -162,6 +194,12 @@ func (x *eraser) segments() error {
 	}
 	if left > 0 {
 		return fmt.Errorf("%w: %d segments are in use", ErrUnerased, left)
+	}
+	if err := x.await(func() (none bool, err error) {
+		left, err = object.Unlisted(x.s.obj, x.segment)
+		return left == 0, err
+	}); err != nil {
+		return fmt.Errorf("%d files of segments are in use: %w", left, err)
 	}
 	return nil
 }
@@ -209,8 +247,13 @@ func (x *eraser) files() error {
 	return nil
 }
 
-// end records that all is erased.
+// end records that all is erased. Before, it flushes the folders, so that no power cut brings a file back.
 func (x *eraser) end() error {
+	for _, dir := range append(x.s.engineDirs(), x.s.segmentsDir()) {
+		if err := syncDir(x.s.env.FS, dir); err != nil {
+			return err
+		}
+	}
 	x.erased = true
 	_, err := x.put()
 	return err

@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"doublet/note"
 	"doublet/store/layout"
+	"doublet/store/object"
+	"doublet/wire/mime"
 )
 
 // neighbours adds documents with attachments to the database Open, none of which has a word of Own. Files then hold
@@ -193,4 +196,165 @@ func TestEraseOfAnotherIncarnation(t *testing.T) {
 	}
 	w.s.incarnation--
 	w.gone()
+}
+
+// refused checks that Erase waits before a stage for what is used, until ctx has ended.
+func (w *keyWorld) refused(before string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*awaitStep)
+	defer cancel()
+	err := Erase(ctx, w.s, func(stage string, _ uint64) {
+		if stage == before {
+			w.t.Errorf("erase came to %s", stage)
+		}
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		w.t.Error("erased what is used: ", err)
+	}
+}
+
+// TestEraseMeetsDelivery erases while a delivery has the message that Own had in plain. The message is erased when the
+// delivery has ended without it.
+func TestEraseMeetsDelivery(t *testing.T) {
+	t.Parallel()
+	w := newEraseWorld(t)
+	raw := keyMessage()
+	m, err := w.s.Prepare(context.Background(), raw,
+		mime.SplitLeaves(raw, mime.Parse(raw, mime.DefaultLimits), PartSize))
+	w.must(err)
+	w.refused("segments")
+	m.Release()
+	w.must(w.erase(context.Background(), func() {}))
+	w.gone()
+}
+
+// TestSweepPassesOver sweeps one row at a time while the list has rows of what is still used. It comes to the end.
+func TestSweepPassesOver(t *testing.T) {
+	t.Parallel()
+	w := newEraseWorld(t)
+	w.must(scan(w.s.eng, layout.Key(layout.SpaceObject), func(k, _ []byte) error {
+		return w.s.eng.Set(layout.SweepObject(note.Digest(k[1:])), nil, nil)
+	}))
+	w.must(scan(w.s.eng, layout.Key(layout.SpaceRecipe), func(k, _ []byte) error {
+		return w.s.eng.Set(layout.SweepRecipe(note.RecipeID(layout.Tail64(k))), nil, nil)
+	}))
+	for n := 1; n > 0; {
+		var err error
+		n, err = w.s.Sweep(context.Background(), 1)
+		w.must(err)
+	}
+	if none, err := w.s.empty(layout.Key(layout.SpaceSweep)); err != nil || !none {
+		t.Error("rows are left: ", err)
+	}
+	w.holds(w.own)
+	w.must(w.s.Close())
+}
+
+// TestEraseOfRemovedDatabase removes the database after it was encrypted. What it had in plain is erased all the same.
+func TestEraseOfRemovedDatabase(t *testing.T) {
+	t.Parallel()
+	w := newEraseWorld(t)
+	w.must(w.s.RemoveDatabase(note.System, w.own))
+	w.restart()
+	w.must(w.erase(context.Background(), func() {}))
+	if found := w.anywhere(); found != nil {
+		t.Errorf("files hold %q", found)
+	}
+	w.must(w.erase(context.Background(), func() { t.Error("erased again") }))
+	w.must(w.s.Close())
+}
+
+// TestEraseOfOpenSegments erases while a reader has the segments from before open. Their files are erased when it has
+// ended.
+func TestEraseOfOpenSegments(t *testing.T) {
+	t.Parallel()
+	w := newEraseWorld(t)
+	w.must(w.s.obj.Seal())
+	var readers []object.Source
+	for _, seg := range w.s.obj.Segments() {
+		r, err := w.s.obj.OpenSegment(seg.ID)
+		w.must(err)
+		readers = append(readers, r)
+	}
+	w.refused("rows")
+	for _, r := range readers {
+		w.must(r.Close())
+	}
+	w.must(w.erase(context.Background(), func() {}))
+	w.gone()
+}
+
+// TestEraseThenPowerCut cuts the power directly after Erase. No file that it removed comes back.
+func TestEraseThenPowerCut(t *testing.T) {
+	t.Parallel()
+	w := newEraseWorld(t)
+	w.must(w.erase(context.Background(), func() {}))
+	before := w.s
+	w.f = w.f.Crash(0, 1)
+	w.must(before.Close())
+	if found := w.anywhere(); found != nil {
+		t.Errorf("after a power cut files hold %q", found)
+	}
+	w.start()
+	w.must(w.erase(context.Background(), func() { t.Error("erased again") }))
+	w.gone()
+}
+
+// TestEraseKeepsFloor rewrites segments while there is space for some of them only, from files and from copies. It
+// stays above the floor, and goes on when there is space.
+func TestEraseKeepsFloor(t *testing.T) {
+	t.Parallel()
+	for _, away := range []bool{false, true} {
+		t.Run(fmt.Sprint("away ", away), func(t *testing.T) {
+			t.Parallel()
+			const floor = 1 << 20
+			ctx := context.Background()
+			m := newTierModel(t, 0)
+			m.must(m.s.Close())
+			m.reopen(func(o *Options) {
+				o.FloorBytes, o.FloorPercent = floor, 0
+				if !away {
+					o.Tier.Cache = 1 << 40
+				}
+			})
+			for range 3 {
+				m.create()
+				m.create()
+				m.must(m.s.Objects().Seal())
+			}
+			m.must(m.s.ShipSegments(ctx))
+			ids := slices.Sorted(maps.Keys(m.mails))
+			for pair := range slices.Chunk(ids, 2) { // more than half of each segment stays
+				short := pair[0]
+				if len(m.mails[short]) > len(m.mails[pair[1]]) {
+					short = pair[1]
+				}
+				m.remove(short)
+			}
+			x := &eraser{s: m.s, ctx: ctx, progress: func(string, uint64) {}}
+			m.must(x.sweep())
+			stays, err := m.s.live(ctx)
+			m.must(err)
+			sizes := slices.Sorted(maps.Values(stays))
+			if len(sizes) != 3 {
+				t.Fatalf("%v bytes of segments stay", sizes)
+			}
+			begun := int64(m.s.obj.Stats().StoredBytes)
+			appended := func() int64 { return int64(m.s.obj.Stats().StoredBytes) - begun }
+			m.f.Faults.SetSpace(floor + 5000)
+			if err := x.segments(); !errors.Is(err, ErrNoSpace) || appended() != 0 {
+				t.Errorf("%d bytes were appended without space: %v", appended(), err)
+			}
+			room := sizes[2] + sizes[0]/2
+			m.f.Faults.SetSpace(floor + room)
+			err = x.segments()
+			if got := appended(); got == 0 || away && got > room || away != errors.Is(err, ErrNoSpace) {
+				t.Errorf("%d bytes were appended, with space for %d: %v", got, room, err)
+			}
+			m.f.Faults.SetSpace(1 << 30)
+			m.must(x.segments())
+			m.readAll()
+			m.must(m.s.Close())
+		})
+	}
 }

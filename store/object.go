@@ -89,38 +89,54 @@ func (p *pins) unpinned(d note.Digest, fn func() error) error {
 }
 
 // Sweep removes recipes and objects that lost their last reference, at most limit of them, and returns how many it
-// removed. Rewrite reclaims their space in the segments.
+// removed. If these are fewer, it has looked at all that wait. Rewrite reclaims their space in the segments.
 func (o *objects) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	if err := o.dbs.enter(); err != nil {
 		return 0, err
 	}
 	defer o.dbs.leave()
-	// In the log, these removals come after the commit that dropped the last reference. A crash cannot keep the removal
-	// and lose that commit.
-	var rows [][]byte
-	err = scan(o.eng, layout.Key(layout.SpaceSweep), func(k, _ []byte) error {
-		rows = append(rows, append([]byte(nil), k...))
-		if len(rows) >= limit {
-			return errStop
+	lo, hi := layout.Key(layout.SpaceSweep), layout.After(layout.Key(layout.SpaceSweep))
+	for {
+		// In the log, these removals come after the commit that dropped the last reference. A crash cannot keep the
+		// removal and lose that commit.
+		var rows [][]byte
+		err := scanRange(o.eng, lo, hi, func(k, _ []byte) error {
+			rows = append(rows, append([]byte(nil), k...))
+			if len(rows) >= limit {
+				return errStop
+			}
+			return nil
+		})
+		if err != nil || len(rows) == 0 {
+			return removed, errors.Join(err, ctx.Err())
 		}
-		return nil
-	})
-	for _, k := range rows {
-		if err != nil || ctx.Err() != nil {
-			break
+		for _, k := range rows {
+			if err := ctx.Err(); err != nil {
+				return removed, err
+			}
+			gone, err := o.sweepRow(k)
+			if err != nil {
+				return removed, err
+			}
+			if gone {
+				removed++
+			}
+			if removed >= limit {
+				return removed, nil
+			}
 		}
-		var ok bool
-		switch {
-		case len(k) == 10 && k[1] == 'r':
-			ok, err = o.sweepRecipe(k, note.RecipeID(layout.Tail64(k)))
-		case len(k) == 34 && k[1] == 'o':
-			ok, err = o.sweepObject(k, note.Digest(k[2:]))
-		}
-		if ok {
-			removed++
-		}
+		lo = append(rows[len(rows)-1], 0)
 	}
-	return removed, errors.Join(err, ctx.Err())
+}
+
+func (o *objects) sweepRow(k []byte) (gone bool, err error) {
+	switch {
+	case len(k) == 10 && k[1] == 'r':
+		return o.sweepRecipe(k, note.RecipeID(layout.Tail64(k)))
+	case len(k) == 34 && k[1] == 'o':
+		return o.sweepObject(k, note.Digest(k[2:]))
+	}
+	return false, nil
 }
 
 func (c *core) empty(prefix []byte) (bool, error) {
@@ -203,12 +219,15 @@ func (o *objects) sweepObject(row []byte, d note.Digest) (gone bool, err error) 
 
 // Rewrite copies the live objects out of sealed segments that are less than half live, and removes those segments. It
 // reads the whole object index once, so run it in quiet hours. Segments whose copies are needed and cannot be read stay
-// as they are; the error joins the reasons.
+// as they are; the error joins the reasons. Evicted ones for which there is no space stay without an error.
 func (o *objects) Rewrite(ctx context.Context) (reclaimed int64, err error) {
-	return o.rewrite(ctx, func(seg object.SegmentInfo, live int64) bool { return live*2 < seg.Size })
+	return o.rewrite(ctx, func(seg object.SegmentInfo, live int64) bool {
+		return live*2 < seg.Size && o.space.forRewrite(seg, live)
+	})
 }
 
-// rewrite is Rewrite for the segments that are due, of which some bytes are live.
+// rewrite is Rewrite for the segments that are due, of which some bytes are live. It stops with ErrNoSpace at the
+// first for which there is no space.
 func (o *objects) rewrite(ctx context.Context, due func(seg object.SegmentInfo, live int64) bool) (reclaimed int64,
 	err error) {
 	if err := o.dbs.enter(); err != nil {
@@ -228,6 +247,9 @@ func (o *objects) rewrite(ctx context.Context, due func(seg object.SegmentInfo, 
 	for _, seg := range o.obj.Segments() {
 		if !due(seg, live[seg.ID]) || !o.movable(seg) || seg.Away && away && !dead[seg.ID] {
 			continue
+		}
+		if !o.space.forRewrite(seg, live[seg.ID]) {
+			return reclaimed, errors.Join(failed, ErrNoSpace)
 		}
 		if !o.keep.TryLock() {
 			return reclaimed, failed // a backup copies segments; the next run continues

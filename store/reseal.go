@@ -67,7 +67,7 @@ func (s *Store) settled(was *layout.Info, turn uint64) error {
 	}
 	// What lay in the database until now is still on the disk: Erase removes it.
 	s.keying.settled++
-	if err := s.eng.Delete(layout.MetaKey(metaErased), pebble.NoSync); err != nil {
+	if err := s.eng.Set(layout.MetaKey(metaErased), (&erasure{}).row(s.incarnation), pebble.NoSync); err != nil {
 		return engineError(err)
 	}
 	next := *info.Key

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"doublet/env"
+	"doublet/store/object"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -95,6 +96,12 @@ func (p *space) free() (avail, floor uint64, ok bool) {
 func (p *space) forSegments(n int64) bool {
 	u, err := p.disk.env.FS.GetDiskUsage(p.disk.segmentsDir())
 	return err != nil || u.AvailBytes >= p.disk.FloorOf(u.TotalBytes)+uint64(n)
+}
+
+// forRewrite reports whether the live bytes of a segment may be appended again. Those of a segment that was evicted, or
+// is more than half live, have to fit above the floor. The file of any other gives back more than they take.
+func (p *space) forRewrite(seg object.SegmentInfo, live int64) bool {
+	return live == 0 || !seg.Away && live*2 < seg.Size || p.forSegments(live)
 }
 
 func (p *space) look() {

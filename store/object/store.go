@@ -204,6 +204,25 @@ func (s *Store) Segments() []SegmentInfo {
 	return out
 }
 
+// Unlisted counts the files of removed segments with numbers below a bound: a reader still uses them, or they could not
+// be deleted.
+func Unlisted(s *Store, below uint64) (n int, err error) {
+	names, err := s.env.FS.List(s.dir)
+	if err != nil {
+		return 0, fmt.Errorf("object: list folder: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		// A segment that is removed while it is recalled may have a file with the suffix of a recall.
+		id, ok := segmentNumber(strings.TrimSuffix(name, recallSuffix))
+		if ok && id < below && s.segments[id] == nil {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // Seal ends the active segment, if there is one, and returns when it is durable. The next append begins a new segment.
 func (s *Store) Seal() error {
 	s.appendMu.Lock()
