@@ -210,13 +210,17 @@ func (s *subscriber) look(ctx context.Context) ([]change, error) {
 	return out, nil
 }
 
-// begin reads the current states without returning them. If token belongs to other states, it returns all of them.
+// begin reads the current states. Where they were read before, it returns those that have changed since: the client may
+// have read what it shows in between, and begins again to hear of more types. If token belongs to other states, it
+// returns all of them.
 func (s *subscriber) begin(ctx context.Context, token string) ([]change, error) {
-	if _, err := s.look(ctx); err != nil {
-		return nil, err
+	known := s.listed
+	list, err := s.look(ctx)
+	if !known {
+		list = nil
 	}
-	if token == "" || token == s.token() {
-		return nil, nil
+	if err != nil || token == "" || token == s.token() {
+		return list, err
 	}
 	f := s.filter()
 	var out []change

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -217,6 +218,28 @@ func TestSocketPush(t *testing.T) {
 	w.ok(other.Close(coder.StatusNormalClosure, "bye"))
 	w.ok(c.Close(coder.StatusNormalClosure, ""))
 	w.eventually("watchers are left", func() bool { return w.watching() == 0 })
+}
+
+// TestMoreTypes enables push for more types while a change waits for the gap after the push before: it is told.
+func TestMoreTypes(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	c := w.socket()
+	c.send(`{"@type":"WebSocketPushEnable","dataTypes":["Email"]}`)
+	w.eventually("nobody watches", func() bool { return w.watching() == 1 })
+	time.Sleep(20 * time.Millisecond) // until the current states are read
+	for i := range 3 {
+		w.change(1, "Email")
+		first := c.next()
+		w.change(1, "Email")
+		c.send(`{"@type":"WebSocketPushEnable","dataTypes":["Email","Mailbox"]}`)
+		second := c.next()
+		b, err := json.Marshal(second)
+		w.ok(err)
+		if got := changed(t, string(b)); got["a1"]["Email"] != strconv.Itoa(2*i+3) {
+			t.Errorf("%v, then %s", first, b)
+		}
+	}
 }
 
 func TestGoodbye(t *testing.T) {
