@@ -237,7 +237,7 @@ test("what is closed twice at once is closed once: a step back that is under way
   await page.goBack();
   await page.waitForSelector(".contact-form", { state: "detached" });
   assert.equal(await address(), "/contacts/all?search=Step");
-  // Deleting closes what is shown, and what is not there is closed.
+  // A contact that is deleted is closed by the deletion, and again by the page, which does not find it any more.
   await line(page, "Secondly").click();
   await page.waitForSelector(".person h1:has-text('Secondly')");
   await pressed("#", "#");

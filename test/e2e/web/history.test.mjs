@@ -282,6 +282,12 @@ test("what is opened or closed while a step back is under way is a step of its o
     await reads(page, "Quick first");
     await until(page, "^/mail/inbox.message=");
   };
+  const leadsToSent = async () => {
+    await page.goBack();
+    await title(page, "Sent");
+    await page.goForward();
+    await title(page, "Inbox");
+  };
   // A message that is opened as another closes.
   await opened();
   await pressed(page, "u", "o");
@@ -290,10 +296,7 @@ test("what is opened or closed while a step back is under way is a step of its o
   await page.goBack();
   await page.waitForSelector(".reader", { state: "detached" });
   await until(page, "^/mail/inbox$");
-  await page.goBack();
-  await title(page, "Sent");
-  await page.goForward();
-  await title(page, "Inbox");
+  await leadsToSent();
   // A folder that is gone to, as the palette closes.
   await page.keyboard.press("Control+k");
   await page.fill(".palette input", "Go to Drafts");
@@ -310,10 +313,7 @@ test("what is opened or closed while a step back is under way is a step of its o
   await page.keyboard.press("Enter");
   await page.waitForSelector(".reader", { state: "detached" });
   await until(page, "^/mail/inbox$");
-  await page.goBack();
-  await title(page, "Sent");
-  await page.goForward();
-  await title(page, "Inbox");
+  await leadsToSent();
   // Back by the person.
   await opened();
   await pressed(page, "u", "back");
